@@ -37,7 +37,10 @@ MIN_CENTRES = 20
 """Neighbours are read around at least this many of the best of each retriever."""
 
 DEFAULT_MIN_RELEVANCE = 0.3
-"""The smallest relevance of a memory in chat, MCP, `/v1/context` and hooks, unless the tuning has another one."""
+"""The smallest relevance of a memory that is given to a prompt without the judge, unless the tuning has another one."""
+
+JUDGED_MIN_RELEVANCE = 0.05
+"""The smallest relevance by the judge of a memory that is given to a prompt, unless the tuning has another one."""
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""

@@ -27,7 +27,7 @@ from retentive.ranking.fusion import count_words
 from retentive.settings import load_settings
 
 DEPTH = 20
-THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
+THRESHOLDS = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 UNANSWERED = ("adversarial", "never", "idle")
 
 

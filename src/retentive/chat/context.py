@@ -19,7 +19,7 @@ from typing import Any, Literal
 from retentive.chat.prompt_block import block_end, block_start, note_line, prompt_block
 from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
 from retentive.errors import Invalid
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Recall, Serializable
+from retentive.models import JUDGED_MIN_RELEVANCE, Hit, Memory, Recall, Serializable
 from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.standing_rules import RULE, is_rule
 from retentive.pipeline.tuning_history import PROMPT_DEPTH
@@ -183,7 +183,7 @@ def assemble(
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
         others = [rule for rule in _rules(view, home) if rule.id not in known_ids][:MAX_RULES]
         rules = view.engine.judging.read(others, view.query(text, tuning=chosen))
-    least = threshold(chosen) or DEFAULT_MIN_RELEVANCE
+    least = threshold(chosen) or JUDGED_MIN_RELEVANCE
     helpful = [hit for hit in rules if (hit.relevance or 0.0) >= least]
     hits, repeated_hits = _split_repeated_hits(messages, [*found, *helpful])
     hits.sort(key=lambda hit: (home is not None and hit.memory.project != home, -(hit.relevance or 0.0)))

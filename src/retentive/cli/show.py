@@ -15,7 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from retentive.cli.options import fits_terminal, no_colour, program, with_store
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, counted, snippet, without_controls
+from retentive.models import (
+    DEFAULT_MIN_RELEVANCE,
+    JUDGED_MIN_RELEVANCE,
+    Hit,
+    Memory,
+    Reason,
+    Recall,
+    counted,
+    snippet,
+    without_controls,
+)
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
@@ -156,7 +166,8 @@ def recall(answer: Recall, *, explain: bool, ids: Ids, locate: Locate = _no_file
             for reason in hit.why:
                 _reason(reason, best)
             console.print()
-    if answer.hits and answer.relevance < DEFAULT_MIN_RELEVANCE and console.is_terminal:
+    least = JUDGED_MIN_RELEVANCE if "judge" in answer.stages else DEFAULT_MIN_RELEVANCE
+    if answer.hits and answer.relevance < least and console.is_terminal:
         note = f"probably nothing stored answers this (relevance {answer.relevance:.0%})"
         console.print(Text(note, style="yellow"))
     if explain:

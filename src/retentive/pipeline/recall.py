@@ -26,7 +26,7 @@ from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Searchable, Store
 from retentive.stores.damage import left_out
-from retentive.text.analysis import informative_terms
+from retentive.text.analysis import informative_terms, is_keywords
 from retentive.text.keyword_syntax import KeywordQuery
 from retentive.text.temporal import period
 
@@ -84,7 +84,7 @@ def rank_outcome(
     ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, check=check, **told)
     timer.lap("rank")
     judged, not_judged = None, None
-    if judge is not None and query.tuning.judge != "off" and asked.text.strip():
+    if judge is not None and _is_judged(asked):
         ranking, judged, not_judged = judge_best(
             ranking, asked, judge, threads, outcome.context, told["period"], judge_calibration
         )
@@ -114,6 +114,13 @@ def rank_outcome(
         dropped=LazyTuple(chain, ranking.dropped, map(retired_hit, outcome.retired)),
         profile=query.scope.profile,
     )
+
+
+def _is_judged(query: Query) -> bool:
+    """Whether the judge reads the hits. It was trained on questions and prompts; keywords alone are neither."""
+    if query.tuning.judge == "order" and is_keywords(query.text):
+        return False
+    return query.tuning.judge != "off" and bool(query.text.strip())
 
 
 def _without_operators(query: Query, keywords: KeywordQuery | None) -> Query:

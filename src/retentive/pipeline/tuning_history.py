@@ -83,19 +83,17 @@ class SavedTuning:
     def for_prompt(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
         """The tuning of a recall whose memories a model reads: in chat, MCP, `/v1/context` and hooks.
 
-        It is the tuning in effect, with a judge that filters, and reads more hits, unless `judge` or `min_relevance`
-        is set anywhere. A preset or block does not set them.
+        It is the tuning in effect, with a judge that filters and reads more hits, unless `judge` or its depth is set
+        anywhere; if it is off, with a smallest relevance. A preset or block does not set them.
         """
         tuning = self.current(override)
         given = override if isinstance(override, Mapping) else {}
         set_anywhere = {*map(parameter_name, given), *self._in_effect().model_fields_set}
         if isinstance(override, Tuning):
             return tuning
-        defaults: dict[str, Any] = {
-            "judge": "filter",
-            "judge_depth": PROMPT_DEPTH,
-            "min_relevance": DEFAULT_MIN_RELEVANCE,
-        }
+        defaults: dict[str, Any] = {"judge": "filter", "judge_depth": PROMPT_DEPTH}
+        if tuning.judge == "off":
+            defaults["min_relevance"] = DEFAULT_MIN_RELEVANCE
         return tuning.model_copy(update={name: value for name, value in defaults.items() if name not in set_anywhere})
 
     def saved(self) -> dict[str, Any]:

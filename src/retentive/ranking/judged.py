@@ -30,8 +30,8 @@ class JudgeCalibration(NamedTuple):
     offset: float = 0.0
 
 
-# Fitted by: python -m bench.relevance
-CALIBRATION = JudgeCalibration(intercept=-1.0, logit=1.0, note=0.0, words=0.0, asked=0.0)
+# Fitted by: python -m training.judge.calibrate
+CALIBRATION = JudgeCalibration(intercept=-2.919, logit=0.477, note=0.829, words=0.283, asked=0.234)
 
 
 class Judged:
@@ -50,7 +50,11 @@ class Judged:
         if hit.id not in self._logits:
             return hit
         relevance = self._probability(hit)
-        note = "the judge reads it as an answer: {:.0%}"
+        note = (
+            "the judge reads it as an answer: {:.0%}"
+            if relevance >= 0.5
+            else "the judge doubts that it answers: {:.0%}"
+        )
         reason = Reason("relevance", 0.0, hit.score, None, relevance, note, (relevance,))
         return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)
 

@@ -17,7 +17,7 @@ from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Kind, LazyTuple, Memory, Period, Reason
+from retentive.models import DEFAULT_MIN_RELEVANCE, JUDGED_MIN_RELEVANCE, Hit, Kind, LazyTuple, Memory, Period, Reason
 from retentive.ranking.diversity import Vectors, diversify
 from retentive.ranking.fusion import RankedRows, ScoreTable, count_words, fuse_scores
 from retentive.ranking.judged import Judged
@@ -122,10 +122,11 @@ def pick(
     `relevance`, each hit gets its relevance, and those below the tuning's threshold are dropped.
     """
     hits, low = _drop_low(ranking.hits, tuning.score_floor)  # the judge may have lowered some
-    least = threshold(tuning)
+    least = threshold(tuning, judged=isinstance(relevance, Judged))
     if relevance is not None and least > 0:
         every = tuning.diversity > 0 or len(set(kinds)) > 1  # then hits after the limit may be chosen, too
-        hits, irrelevant = _drop_irrelevant(hits, relevance, least, limit=0 if every else limit)
+        unread = tuning.judge == "filter"
+        hits, irrelevant = _drop_irrelevant(hits, relevance, least, limit=0 if every else limit, unread=unread)
         low += irrelevant
     last = len(hits) if limit <= 0 else limit
     picked, late = hits[:last], hits[last:]
@@ -145,9 +146,10 @@ def pick(
     return Ranking(placed, LazyTuple(_dropped, late, limit, (*lowered, *low), ranking.dropped))
 
 
-def threshold(tuning: Tuning) -> float:
-    """The smallest relevance of a hit; 0 if none is left out for it."""
-    return tuning.min_relevance or (DEFAULT_MIN_RELEVANCE if tuning.judge == "filter" else 0.0)
+def threshold(tuning: Tuning, *, judged: bool = True) -> float:
+    """The smallest relevance of a hit, which is the judge's or not; 0 if none is left out for it."""
+    usual = JUDGED_MIN_RELEVANCE if judged else DEFAULT_MIN_RELEVANCE
+    return tuning.min_relevance or (usual if tuning.judge == "filter" else 0.0)
 
 
 def _dropped(late: Sequence[Hit], limit: int, *others: Sequence[Hit]) -> Iterable[Hit]:
@@ -499,9 +501,12 @@ class Texts:
 
 
 def _drop_irrelevant(
-    hits: Sequence[Hit], relevance: Relevance | Judged, least: float, *, limit: int
+    hits: Sequence[Hit], relevance: Relevance | Judged, least: float, *, limit: int, unread: bool
 ) -> tuple[list[Hit], list[Hit]]:
-    """Drop hits below a relevance. After `limit` hits that are kept, the others are not estimated: they rank lower."""
+    """Drop hits below a relevance, and with `unread` those that the judge has not read.
+
+    After `limit` hits that are kept, the others are not estimated: they rank lower.
+    """
     kept: list[Hit] = []
     dropped: list[Hit] = []
     nothing = relevance.answer < least  # and no hit has more
@@ -513,7 +518,7 @@ def _drop_irrelevant(
             dropped.append(hit.after("min_relevance", hit.score, None, note, relevance.answer, least))
             continue
         rated = relevance.of(hit._replace(why=tuple(hit.why)))  # they are made here, for a stack that is less deep
-        if rated.relevance is not None and rated.relevance >= least:
+        if (rated.relevance is not None and rated.relevance >= least) or (rated.relevance is None and not unread):
             kept.append(rated)
         elif rated.relevance is None:
             dropped.append(rated.after("min_relevance", rated.score, None, "the judge has not read it"))

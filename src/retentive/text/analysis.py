@@ -193,6 +193,16 @@ _SOCIAL_WORDS = """
 SOCIAL_WORDS = frozenset(_SOCIAL_WORDS.split())
 """English words of greetings and thanks, which ask for nothing."""
 
+MOST_KEYWORDS = 4
+
+
+def is_keywords(text: str) -> bool:
+    """Whether a query is a few words of content, such as "plumber appointment": no question and no instruction."""
+    words = folded_words(text)
+    plain = text.isascii() and "?" not in text and 0 < len(words) <= MOST_KEYWORDS
+    return plain and not any(word in STOP_WORDS or word in SOCIAL_WORDS for word in words)
+
+
 _FUNCTION_CHARACTERS = re.compile(
     "[的了吗呢吧啊呀么是我你您他她它们这那哪谁什怎几何请和与就都也很还要会能可把被在有没不个为所以谢好]"
 )

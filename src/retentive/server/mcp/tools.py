@@ -18,7 +18,19 @@ from pydantic import BaseModel, Field
 from retentive.chat.token_counting import ByteCounter
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
-from retentive.models import Hit, Kind, Memory, Query, Recall, Scalar, Scope, canonical_id, check_name, snippet
+from retentive.models import (
+    DEFAULT_MIN_RELEVANCE,
+    Hit,
+    Kind,
+    Memory,
+    Query,
+    Recall,
+    Scalar,
+    Scope,
+    canonical_id,
+    check_name,
+    snippet,
+)
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.query_options import QueryOptions
@@ -44,6 +56,7 @@ from retentive.server.mcp.schemas import short_arguments, short_result
 from retentive.stores.rules import home_of
 from retentive.stores.values import Profile
 from retentive.tenancy import ProfileView
+from retentive.text.analysis import is_keywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +250,7 @@ async def memory_recall(
     """
 
     def work(scope: ToolScope) -> RecallResult:
-        asked = _options(scope, limit, kinds, exclude, since, until, project, metadata)
+        asked = _options(scope, query, limit, kinds, exclude, since, until, project, metadata)
         asked["as_of"] = as_of or None
         found = scope.recall(query, **asked)
         hits = [hit_out(hit, most=MOST_SHOWN) for hit in found.hits]
@@ -415,7 +428,7 @@ async def memory_explain(
     """
 
     def work(scope: ToolScope) -> ExplainResult:
-        asked = _options(scope, limit, kinds, exclude, since, until, project, metadata)
+        asked = _options(scope, query, limit, kinds, exclude, since, until, project, metadata)
         return explain_result(scope.explain(scope.query(query, **asked), id))
 
     return await _run(work)
@@ -423,6 +436,7 @@ async def memory_explain(
 
 def _options(
     scope: ToolScope,
+    query: str,
     limit: int,
     kinds: Sequence[Kind] | None,
     exclude: Sequence[str],
@@ -431,7 +445,11 @@ def _options(
     project: str,
     metadata: Mapping[str, Scalar],
 ) -> QueryOptions:
-    """Return the options of a recall; an empty text stands for an argument that was left out."""
+    """Return the options of a recall; an empty text stands for an argument that was left out.
+
+    Agents also search by keywords, which the judge takes for no question: the former relevance filters these.
+    """
+    by_keywords = {"judge": "order", "min_relevance": DEFAULT_MIN_RELEVANCE} if is_keywords(query) else None
     return {
         "limit": limit,
         "kinds": kinds,
@@ -440,7 +458,7 @@ def _options(
         "until": until or None,
         "project": project or None,
         "metadata": metadata,
-        "tuning": scope.view.engine.tuning.for_prompt(),
+        "tuning": scope.view.engine.tuning.for_prompt(by_keywords),
     }
 
 

@@ -5,8 +5,8 @@ import { duration, number, plural, sentence } from "../shared/format.js";
 import { addTooltip } from "../shared/overlays.js";
 import { route } from "../shared/route.js";
 
-/** The smallest relevance of an answer that probably answers, as `DEFAULT_MIN_RELEVANCE` of the service. */
-const LEAST_RELEVANCE = 0.3;
+/** The smallest relevance of an answer that probably answers, by the judge and without it, as in `models.py`. */
+const LEAST_RELEVANCE = { judged: 0.05, other: 0.3 };
 
 export function recallSummary(recall) {
   const { hits, retrievers, relevance, stages, elapsedMs, degraded, degradedReason } = recall;
@@ -15,7 +15,7 @@ export function recallSummary(recall) {
       el("span", { class: "mono" }, duration(elapsedMs)),
       el("span", { class: "quiet" }, " · candidates: ", retrievers.map(candidates).join(", "))),
     stageBar(stages),
-    relevance < LEAST_RELEVANCE && el("p", { class: "note", role: "note" }, "Probably nothing stored answers this."),
+    relevance < ("judge" in stages ? LEAST_RELEVANCE.judged : LEAST_RELEVANCE.other) && el("p", { class: "note", role: "note" }, "Probably nothing stored answers this."),
     degraded && el("p", { class: "note warn", role: "note" }, el("strong", {}, `Degraded: ${degraded}. `),
       degradedReason && `${sentence(degradedReason)} `, el("a", { href: statusLink() }, "What to do")),
     retrievers.filter(({ note, ran, weight }) => note && weight > 0 && (ran || !degraded)).map(({ name, note }) =>
