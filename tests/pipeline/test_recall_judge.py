@@ -59,7 +59,7 @@ def remember(engine, count: int = 40) -> None:
 
 
 def recalled(engine, limit: int = 10, **parameters):
-    return engine.recall("apple", limit=limit, tuning={"semantic_weight": 0, **parameters})
+    return engine.recall("which apple is it?", limit=limit, tuning={"semantic_weight": 0, **parameters})
 
 
 def numbers(answer) -> list[int]:
@@ -127,7 +127,7 @@ def test_the_judge_reads_the_speaker_the_turn_before_and_whether_it_is_of_the_pe
         {"text": "apple 1", "speaker": "Ann", "session": "s", "occurred": NOW - timedelta(days=1)},
     ])  # fmt: skip
 
-    engine.recall("apple yesterday", tuning={"semantic_weight": 0})
+    engine.recall("which apple was it yesterday?", tuning={"semantic_weight": 0})
 
     read = next(reading for reading in judge.asked[0] if reading.text == "apple 1")
     assert read == judging.Reading("apple 1", "Ann", "pear 0", "Ben", True)
@@ -177,7 +177,7 @@ def test_a_judge_that_is_missing_is_reported_beside_a_missing_embedder(engine, j
     remember(engine)
     judge.failure = Unavailable("the model of the judge is not installed")
 
-    answer = engine.recall("apple")
+    answer = engine.recall("which apple is it?")
 
     assert numbers(answer) == list(range(10))
     assert answer.degraded == "keyword-only, not-judged"
@@ -213,3 +213,14 @@ def test_queries_can_be_judged_beside_the_judge(engine):
     memory = engine.remember("apple 1")
 
     assert len(engine.judge("apple", good=[memory.id])) == 1
+
+
+def test_keywords_alone_are_judged_only_if_the_judge_filters(engine, judge):
+    remember(engine, 3)
+
+    keywords = engine.recall("apple", tuning={"semantic_weight": 0})
+    prompt = engine.recall("apple", tuning={"semantic_weight": 0, "judge": "filter"})
+
+    assert len(judge.asked) == 1
+    assert "judge" not in keywords.stages
+    assert "judge" in prompt.stages
