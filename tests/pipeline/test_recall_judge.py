@@ -12,6 +12,7 @@ import pytest
 from retentive import Unavailable
 from retentive.engine import Engine
 from retentive.inference.judge import LocalJudge
+from retentive.models import JUDGED_MIN_RELEVANCE
 from retentive.models import begin_work
 from retentive.pipeline import judging
 from retentive.ranking.judged import why_not_given
@@ -97,7 +98,7 @@ def test_a_filter_gives_only_what_passes_and_nothing_where_nothing_passes(engine
     some, none = recalled(engine, judge="filter"), recalled(engine, judge="filter", min_relevance=0.999)
 
     assert numbers(some)
-    assert min(hit.relevance for hit in some) >= 0.3
+    assert min(hit.relevance for hit in some) >= JUDGED_MIN_RELEVANCE
     assert {0, 1} & set(numbers(some)) == set()
     assert len(none) == 0
     assert "nothing relevant is stored" in none.empty_note
@@ -205,7 +206,7 @@ def test_the_real_judge_prefers_the_answer_to_what_only_shares_words_and_calls_n
         idle = engine.recall("git push", tuning={"judge": "filter"})
 
     assert answered.hits[0].id == wanted.id
-    assert answered.relevance > 0.8 > 0.3 > never.relevance
+    assert answered.relevance > 0.3 > JUDGED_MIN_RELEVANCE > never.relevance
     assert len(idle) == 0
 
 
