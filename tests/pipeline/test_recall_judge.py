@@ -16,6 +16,7 @@ from retentive.models import JUDGED_MIN_RELEVANCE, begin_work
 from retentive.pipeline import judging
 from retentive.ranking.judged import why_not_given
 from retentive.stores import open_store
+from retentive.transfer.samples import QUERIES, load_samples
 from tests.conftest import NOW
 
 
@@ -224,3 +225,17 @@ def test_keywords_alone_are_judged_only_if_the_judge_filters(engine, judge):
     assert len(judge.asked) == 1
     assert "judge" not in keywords.stages
     assert "judge" in prompt.stages
+
+
+def test_the_questions_of_the_samples_get_notes_and_small_talk_and_what_was_never_said_get_none(tmp_path, model):
+    with Engine(open_store(str(tmp_path / "m.db")), model, judge=LocalJudge()) as engine:
+        load_samples(engine)
+        tuning = engine.tuning.for_prompt()
+
+        given = {query: len(engine.recall(query, tuning=tuning)) for query in QUERIES}
+        idle = ("git push", "hello", "thanks, that works", "make it shorter", "what does my nephew want for Christmas?")
+        unwanted = {query: len(engine.recall(query, tuning=tuning)) for query in idle}
+
+    assert min(given.values()) >= 1
+    assert max(given.values()) <= 6
+    assert set(unwanted.values()) == {0}
