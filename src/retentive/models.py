@@ -39,7 +39,7 @@ MIN_CENTRES = 20
 DEFAULT_MIN_RELEVANCE = 0.3
 """The smallest relevance of a memory that is given to a prompt without the judge, unless the tuning has another one."""
 
-JUDGED_MIN_RELEVANCE = 0.05
+JUDGED_MIN_RELEVANCE = 0.06
 """The smallest relevance by the judge of a memory that is given to a prompt, unless the tuning has another one."""
 
 _new = tuple.__new__

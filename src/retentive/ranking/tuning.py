@@ -117,7 +117,7 @@ class Tuning(Checked):
         default=0.0,
         ge=0,
         le=1,
-        description="The smallest relevance of a hit; 0 is off. A judge that filters uses 0.05, prompts "
+        description="The smallest relevance of a hit; 0 is off. A judge that filters uses 0.06, prompts "
         "without a judge 0.3, unless it is set.",
     )
     source_weights: dict[Annotated[str, Field(max_length=500)], Annotated[float, Field(ge=0, le=100)]] = field(

@@ -6,7 +6,7 @@ import { addTooltip } from "../shared/overlays.js";
 import { route } from "../shared/route.js";
 
 /** The smallest relevance of an answer that probably answers, by the judge and without it, as in `models.py`. */
-const LEAST_RELEVANCE = { judged: 0.05, other: 0.3 };
+const LEAST_RELEVANCE = { judged: 0.06, other: 0.3 };
 
 export function recallSummary(recall) {
   const { hits, retrievers, relevance, stages, elapsedMs, degraded, degradedReason } = recall;
