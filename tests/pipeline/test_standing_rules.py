@@ -200,7 +200,7 @@ def test_a_prompt_is_given_the_rules_that_the_judge_finds_for_it_whatever_their_
     assert told(found) == [("rules", RULE)]
     assert '"note": "rule"' in found.text
     assert found.judged == 2
-    assert found.relevance == found.items[0].relevance > 0.9
+    assert found.relevance == found.items[0].relevance > 0.5
     assert told(assemble(ada, "what is for dinner?", project="shop")) == []
     assert told(assemble(ada, "commit it", project="shop", parts=["identity"])) == []
     assert told(assemble(ada, "commit it", project="shop", exclude=[found.items[0].memory.id])) == []

@@ -18,6 +18,7 @@ from retentive.models import Candidate, Recall, Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.postgres import PostgresStore, bm25_extension, maintenance
 from retentive.stores.postgres.search_statements import extension_terms
+from retentive.text import bm25
 from tests.stores import bm25_stand_in, postgres_server
 from tests.stores.build import HERE, MODEL, embedded, find_keyword, id_of, ids_of, make_query, record, vector
 from tests.stores.postgres_proxy import proxied
@@ -200,6 +201,7 @@ def test_a_memory_that_the_extension_does_not_find_is_found(fresh: str, monkeypa
 
 def test_the_extension_decides_which_memories_are_scored(fresh: str, monkeypatch: pytest.MonkeyPatch):
     """With a stand-in that prefers the worst memories, the best ones are not scored."""
+    monkeypatch.setattr(bm25, "MIN_SCORED", 10)
     monkeypatch.setattr(bm25_extension, "CREATE_INDEX", bm25_stand_in.INDEX)
     with opened(fresh) as store:
         before = words(store, "green tea with milk", limit=5)

@@ -62,6 +62,7 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("POST", "/v1/memories/{id}/restore"): [{}],
     ("GET", "/v1/memories/{id}/history"): [{}],
     ("POST", "/v1/memories/sweep"): [{}],
+    ("GET", "/v1/given"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("GET", "/v1/reviews"): [{}, {"params": {"status": "dismissed"}}],
     ("POST", "/v1/reviews/{id}"): [{"json": {"action": "confirm"}}, {"json": {"action": "undo"}}],
     ("POST", "/v1/memories/forget"): [

@@ -303,7 +303,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
     engine.remember("apples are red")
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    client(service(engine)).post("/v1/recall", json={"query": "apples"}, headers={"traceparent": caller})
+    client(service(engine)).post("/v1/recall", json={"query": "which apples?"}, headers={"traceparent": caller})
 
     found: dict[str, ReadableSpan] = {span.name: span for span in spans.get_finished_spans()}
     whole = found["retentive.recall"]

@@ -46,7 +46,7 @@ SECTIONS = {
     "Store": (
         "status", "projects", "sessions", "config", "doctor", "backup", "recover", "compact", "reembed", "copy"
     ),
-    "Quality": ("judge", "eval", "tune"),
+    "Quality": ("judge", "given", "eval", "tune"),
     "Services": ("serve", "token", "mcp", "hook"),
 }  # fmt: skip
 """The commands of the program by what they are for."""

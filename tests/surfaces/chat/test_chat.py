@@ -257,7 +257,7 @@ def test_the_response_says_how_many_memories_were_judged_passed_and_left_out_and
     url: str, engine: Engine, model: ModelServer
 ) -> None:
     engine.remember("The llama is called Kuzco.")
-    engine.remember("Ben was called a llama for no reason.")
+    engine.remember("The zoo opens at nine, and llama rides cost four euros.")
     answer = ask(url, "What is the llama called?", retentive={"store": False})
     assert answer.headers["X-Context-Judged"] == "2, passed=1"
     assert answer.headers["X-Context-Left-Out"] == "irrelevant=1"
