@@ -50,11 +50,7 @@ class Judged:
         if hit.id not in self._logits:
             return hit
         relevance = self._probability(hit)
-        note = (
-            "the judge reads it as an answer: {:.0%}"
-            if relevance >= 0.5
-            else "the judge doubts that it answers: {:.0%}"
-        )
+        note = "the judge reads it as an answer: {:.0%}"
         reason = Reason("relevance", 0.0, hit.score, None, relevance, note, (relevance,))
         return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)
 
