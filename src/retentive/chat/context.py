@@ -19,7 +19,7 @@ from typing import Any, Literal
 from retentive.chat.prompt_block import block_end, block_start, note_line, prompt_block
 from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
 from retentive.errors import Invalid
-from retentive.models import JUDGED_MIN_RELEVANCE, Hit, Memory, Recall, Serializable
+from retentive.models import JUDGED_MIN_RELEVANCE, Hit, Memory, Query, Recall, Serializable
 from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.standing_rules import RULE, is_rule
 from retentive.pipeline.tuning_history import PROMPT_DEPTH
@@ -181,8 +181,7 @@ def assemble(
     rules: Sequence[Hit] = ()
     if {"recalled", "rules"} & set(parts):
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
-        others = [rule for rule in _rules(view, home) if rule.id not in known_ids][:MAX_RULES]
-        rules = view.engine.judging.read(others, view.query(text, tuning=chosen))
+        rules = _read_rules(view, home, view.query(text, tuning=chosen), known_ids)
     least = threshold(chosen) or JUDGED_MIN_RELEVANCE
     helpful = [hit for hit in rules if (hit.relevance or 0.0) >= least]
     hits, repeated_hits = _split_repeated_hits(messages, [*found, *helpful])
@@ -197,6 +196,12 @@ def assemble(
         return replace(context, relevance=relevance)
     degraded = answer.degraded_reason or answer.degraded
     return replace(context, degraded=degraded, relevance=max(relevance, answer.relevance))
+
+
+def _read_rules(view: ProfileView, home: str | None, query: Query, known: Collection[str]) -> Sequence[Hit]:
+    """Let the judge read the newest standing rules that are not known yet, so that none is missed by its words."""
+    others = [rule for rule in _rules(view, home) if rule.id not in known][:MAX_RULES]
+    return view.engine.judging.read(others, query)
 
 
 def _wanted(
