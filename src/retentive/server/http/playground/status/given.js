@@ -19,6 +19,7 @@ export function createGivenPanel(app) {
   async function load() {
     const request = (latest += 1);
     const { project } = app.scope.value;
+    list.inert = true; // a thumb pressed now would be shown by neither the old list nor the new one
     try {
       const [{ given }, { judgements }] = await Promise.all([
         app.api.get("v1/given", { project, limit: LIMIT }), app.api.get("v1/judgements", { project })]);
@@ -26,6 +27,7 @@ export function createGivenPanel(app) {
     } catch (error) {
       if (request === latest) replace(list, el("li", { class: "small" }, error.message));
     }
+    if (request === latest) list.inert = false;
   }
 
   function show(given, judgements) {
