@@ -113,7 +113,7 @@ class Settings(Checked):
 
     store: str = field(
         default_factory=default_store,
-        description="Where the memories are: the path of a file, or an address such as postgresql://… or qdrant+http://…",
+        description="Where the memories are: the path of a file, or an address such as postgresql://…",
     )
     profile: str = field(default="default", min_length=1, description="The profile to work in, if none is given.")
     busy_seconds: float = field(

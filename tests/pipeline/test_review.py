@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,6 @@ from retentive.stores.values import OnDuplicate
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 from tests.stores.openers import OPENERS
-
-if TYPE_CHECKING:
-    from retentive.stores.qdrant import QdrantStore
 
 NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)
 
@@ -162,30 +159,6 @@ def test_a_request_whose_answer_was_lost_is_completed_when_it_is_sent_again(
     assert once_more[0].text == "Bo likes espresso"
     with pytest.raises(Conflict, match="used for another request"):
         engine.remember_many([{"text": "something else"}], on_duplicate=how, idempotency_key="k")
-
-
-def test_a_write_that_qdrant_did_not_mark_as_done_is_kept_when_it_is_sent_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    store = cast("QdrantStore", OPENERS["qdrant"](Path()))
-    drafts = [{"text": "the tide turns at noon"}]
-    with Engine(store) as engine:
-        update = store._connection.update
-
-        def failing(name: str, operations: Sequence[Any], *given: Any, **options: Any) -> Any:
-            points = [point for one in operations for point in getattr(getattr(one, "upsert", None), "points", ())]
-            if any((point.payload or {}).get("done") for point in points):
-                raise Unavailable("the server was lost")
-            return update(name, operations, *given, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(store._connection, "update", failing)
-            with pytest.raises(Unavailable):
-                engine.remember_many(drafts, on_duplicate="count", idempotency_key="k")
-        for _ in range(2):
-            again = engine.remember_many(drafts, on_duplicate="count", idempotency_key="k")
-            assert [one.text for one in again] == ["the tide turns at noon"]
-        assert [one.metadata for one in engine.list().memories] == [{}]
 
 
 def test_a_text_twice_in_a_request_is_counted_or_refused(engine: Engine) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from retentive.stores.base import Store
-from tests.stores.openers import OPENERS, WITH_SNAPSHOTS, reference_for
+from retentive.stores.in_memory import InMemoryStore
+from tests.stores.openers import OPENERS
 
 
 @pytest.fixture(params=OPENERS)
@@ -20,20 +21,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-@pytest.fixture(params=WITH_SNAPSHOTS)
-def snapshot_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Each store that promises one snapshot for a search."""
-    opened = OPENERS[request.param](tmp_path)
-    yield opened
-    assert opened.check() == []
-    opened.close()
-
-
 @pytest.fixture(params=[name for name in OPENERS if name != "memory"])
 def store_and_reference(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
     """Each store on a server or in a file, with the store in memory that it must agree with."""
     opened = OPENERS[request.param](tmp_path)
-    yield opened, reference_for(request.param)
+    yield opened, InMemoryStore()
     opened.close()
 
 

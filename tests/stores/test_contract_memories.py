@@ -217,8 +217,7 @@ def test_a_cursor_that_no_page_returned_is_refused(store: Store, cursor: str):
 
 
 def test_pages_of_long_texts_are_short_and_still_follow_one_another(store: Store, monkeypatch: pytest.MonkeyPatch):
-    for module in ("rules", "qdrant.listing"):
-        monkeypatch.setattr(f"retentive.stores.{module}.PAGE_BYTES", 1000)
+    monkeypatch.setattr("retentive.stores.rules.PAGE_BYTES", 1000)
     store.add([record(number, "long " * (1 if number % 3 else 150)) for number in range(9)], model=None)
 
     page, scan = store.list(HERE, limit=9), store.scan(limit=9)

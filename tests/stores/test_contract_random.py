@@ -177,9 +177,7 @@ def test_after_each_of_many_random_changes_a_store_agrees_with_the_store_in_memo
 ):
     store, reference = store_and_reference
 
-    # A change takes many times as long in the local mode of Qdrant's client.
-    steps = 40 if any("qdrant" in one.__module__ for one in type(store).__mro__) else 200
-    compare_after_random_changes(store, reference, seed=seed, steps=steps)
+    compare_after_random_changes(store, reference, seed=seed, steps=200)
 
     assert reference.stats().memories > 10
 

@@ -32,8 +32,7 @@ from tests.stores.build import (
 # One snapshot
 
 
-def test_a_search_does_not_see_writes_after_its_first_read(snapshot_store: Store):
-    store = snapshot_store
+def test_a_search_does_not_see_writes_after_its_first_read(store: Store):
     store.add([embedded(number, "green tea", session="a") for number in range(1, 6)], model=MODEL)
     ids = [id_of(number) for number in range(1, 7)]
 
@@ -59,8 +58,7 @@ def test_a_search_does_not_see_writes_after_its_first_read(snapshot_store: Store
     assert neighbours[id_of(5)][1] is None
 
 
-def test_a_search_goes_on_with_the_scope_and_model_of_its_first_read(snapshot_store: Store):
-    store = snapshot_store
+def test_a_search_goes_on_with_the_scope_and_model_of_its_first_read(store: Store):
     store.add([embedded(1, session="a", project="p"), embedded(2, session="b", project="p")], model=MODEL)
 
     with store.open_search(make_query("note", Scope(sessions=("a",)))) as search:
@@ -73,8 +71,7 @@ def test_a_search_goes_on_with_the_scope_and_model_of_its_first_read(snapshot_st
         assert search.model == MODEL
 
 
-def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(snapshot_store: Store):
-    store = snapshot_store
+def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(store: Store):
     store.add([embedded(number, "tea") for number in (1, 2, 3)], model=MODEL)
     assert len(nearest_ids(store, vector(1))) == 3
 
@@ -89,8 +86,7 @@ def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(snapsho
     assert found == [first] * 2 == [{id_of(1), id_of(2), id_of(3)}] * 2
 
 
-def test_a_search_on_an_old_snapshot_hides_nothing_from_later_searches(snapshot_store: Store):
-    store = snapshot_store
+def test_a_search_on_an_old_snapshot_hides_nothing_from_later_searches(store: Store):
     store.add([embedded(1, "tea"), embedded(2, "tea", profile="elsewhere")], model=MODEL)
 
     with store.open_search(make_query("tea")) as search:

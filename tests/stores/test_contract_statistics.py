@@ -76,8 +76,7 @@ def test_a_term_that_is_rare_in_the_scope_retrieves_there_although_the_profile_h
     assert id_of(300) in keyword_ids(store, "tea kettle", Scope(project="home"), common_words=COMMON)
 
 
-def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(snapshot_store: Store):
-    store = snapshot_store
+def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(store: Store):
     texts = [f"{'hello' if number % 2 else 'world'} {number}" for number in range(3300)]
     store.add([record(number, text) for number, text in enumerate(texts)], model=None)
     store.add([record(9000, "hello my whole wide world")], model=None)

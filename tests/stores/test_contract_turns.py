@@ -12,9 +12,8 @@ ALONE, TOGETHER = axis(0), axis(1)
 
 
 @pytest.fixture
-def stored(snapshot_store: Store) -> Store:
-    """A store with two turns, of which the second has a vector of both. Qdrant keeps none: it has no transactions."""
-    store = snapshot_store
+def stored(store: Store) -> Store:
+    """A store with two turns, of which the second has a vector of both."""
     first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
     store.add([first], model=MODEL)
     store.add([answer(first.memory.text_hash)], model=MODEL)
@@ -117,11 +116,11 @@ def only_together(text_hash: str) -> Record:
 
 
 @pytest.fixture
-def paired(snapshot_store: Store) -> Store:
+def paired(store: Store) -> Store:
     """A store with two turns, of which the second has only a vector of both."""
     first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
-    snapshot_store.add([first, only_together(first.memory.text_hash)], model=MODEL)
-    return snapshot_store
+    store.add([first, only_together(first.memory.text_hash)], model=MODEL)
+    return store
 
 
 def test_a_turn_may_have_only_a_vector_with_the_one_before_it(paired: Store):
@@ -140,17 +139,8 @@ def test_a_turn_whose_only_vector_is_deleted_waits_to_be_embedded(paired: Store)
     assert cosine(paired, ALONE) == pytest.approx(1)
 
 
-def test_a_turn_waits_to_be_embedded_if_its_only_vector_contains_a_text_that_is_not_stored(snapshot_store: Store):
-    snapshot_store.add([only_together("00" * 32)], model=MODEL)
+def test_a_turn_waits_to_be_embedded_if_its_only_vector_contains_a_text_that_is_not_stored(store: Store):
+    store.add([only_together("00" * 32)], model=MODEL)
 
-    assert [one.id for one in snapshot_store.unembedded(MODEL, limit=10)] == [id_of(2)]
-    assert snapshot_store.check() == []
-
-
-def test_every_store_says_whether_it_keeps_vectors_of_two_turns(store: Store):
-    first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
-    store.add([first], model=MODEL)
-
-    [found] = store.previous([memory(2, session="s")])
-
-    assert store.keeps_turns == (found is not None)
+    assert [one.id for one in store.unembedded(MODEL, limit=10)] == [id_of(2)]
+    assert store.check() == []

@@ -237,16 +237,5 @@ def set_text_hash(store: Any, id: str, text_hash: str | None) -> None:
     elif kind == "PostgresStore":
         statement = "UPDATE vectors SET text_hash = %s WHERE memory = (SELECT key FROM memories WHERE id = %s)"
         store._connections.write(lambda connection: connection.execute(statement, (value, id)) and None)
-    elif kind == "InMemoryStore":
-        store._entries[id] = replace(store._entries[id], text_hash=text_hash)
     else:
-        set_qdrant_text_hash(store, id, text_hash)
-
-
-def set_qdrant_text_hash(store: Any, id: str, text_hash: str | None) -> None:
-    from qdrant_client import models as q
-
-    from retentive.stores.qdrant.points import point_of
-
-    changed = q.SetPayload(payload={"text_hash": text_hash}, points=[point_of(id)])
-    store._connection.update(store._connection.memories, [q.SetPayloadOperation(set_payload=changed)])
+        store._entries[id] = replace(store._entries[id], text_hash=text_hash)

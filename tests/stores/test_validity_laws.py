@@ -198,33 +198,13 @@ def test_eight_processes_leave_one_open_memory_of_a_key_on_postgres() -> None:
         one_open_and_a_whole_line(engine)
 
 
-@pytest.mark.parametrize("name", ["memory", "qdrant"])
-def test_eight_threads_leave_one_open_memory_of_a_key(name: str, tmp_path: Path) -> None:
-    opened = OPENERS[name](tmp_path)
-
+def test_eight_threads_leave_one_open_memory_of_a_key() -> None:
     def write(writer: int) -> None:
         for number in range(6):
             engine.remember(
                 f"writer {writer} number {number}", key="home", occurred=hour((number * 7 + writer * 3) % 50)
             )
 
-    with Engine(opened) as engine, ThreadPoolExecutor(8) as threads:
+    with Engine(open_store("memory://")) as engine, ThreadPoolExecutor(8) as threads:
         list(threads.map(write, range(8)))
         one_open_and_a_whole_line(engine)
-
-
-def test_two_stores_on_one_qdrant_server_leave_one_open_memory_of_a_key() -> None:
-    from retentive.stores.qdrant import QdrantStore
-    from tests.stores.local_qdrant import LocalQdrant
-
-    client = LocalQdrant()
-    engines = [Engine(QdrantStore(client)) for _ in range(2)]
-
-    def write(at: int) -> None:
-        for number in range(6):
-            engines[at].remember(f"{at} {number}", key="home", occurred=hour((number * 5 + at) % 9))
-
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(write, range(2)))
-    for engine in engines:
-        assert len(engine.list().memories) == 1

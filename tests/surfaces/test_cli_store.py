@@ -14,13 +14,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from retentive.engine import Engine
-from retentive.errors import NotFound
 from retentive.extras import pip_install
 from retentive.server.http.app import create_app
 from retentive.settings import Settings
-from retentive.stores.qdrant import QdrantStore
 from tests.stores import postgres_server
-from tests.stores.local_qdrant import LocalQdrant
 from tests.surfaces.test_cli import json_of, remember, run
 
 ID = "01900000-0000-7000-8000-0000000000d1"
@@ -53,18 +50,14 @@ def test_a_dry_run_and_the_settings_are_shown_without_a_store(tmp_path, monkeypa
     assert [file.name for file in tmp_path.iterdir()] == ["notes"]
 
 
-def test_reading_creates_no_schema_and_no_collections():
+def test_reading_creates_no_schema():
     address = postgres_server.address(empty=True)
-    client = LocalQdrant()
 
     done = run("status", "--store", address, code=3)
-    with pytest.raises(NotFound, match="there is no store at this client"):
-        QdrantStore(client, create=False)
 
     assert "there is no store at postgresql://" in done.stderr
     with psycopg.connect(address) as connection:
         assert connection.execute("SELECT to_regnamespace('retentive')").fetchone() == (None,)
-    assert client._client.collections == {}  # the client is closed
     postgres_server.drop(postgres_server.name_of(address))
 
 

@@ -51,7 +51,7 @@ def test_recall_that_lacks_its_meaning_is_said_to_with_the_reason():
 @pytest.mark.parametrize(
     ("address", "name"), [("/home/ana/private/store.db", "store.db"), ("sqlite:////home/ana/store.db", "store.db"),
                           ("memory://", "memory://"), ("postgresql://ana:x@db/memories?host=/home/ana", "postgresql://memories"),
-                          ("postgresql://ana:s#e/c@host/x", "postgresql://x"), ("qdrant+https://:key@host:6333", "qdrant+https://")],
+                          ("postgresql://ana:s#e/c@host/x", "postgresql://x")],
 )  # fmt: skip
 def test_it_names_the_stores_file_and_not_where_it_is(address, name):
     with Engine(open_store("memory://"), settings=Settings(store=address)) as engine:

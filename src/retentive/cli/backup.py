@@ -25,7 +25,7 @@ def backup(
     """Write a checked copy of a SQLite store that is in use into a new file. Others can read and write meanwhile.
 
     The exit code is 1 if the store has problems, which the copy then has too; no earlier backup is deleted then.
-    PostgreSQL has pg_dump and Qdrant has snapshots.
+    PostgreSQL has pg_dump.
     """
     from retentive.cli.show import progress
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _LISTED = 20
 _EXACT = ("", "sqlite", "memory")
-_SAME_SCORES = (*_EXACT, "postgres", "postgresql")
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
 
 
@@ -126,9 +125,7 @@ def display_address(address: str) -> str:
 
 def _similarity(source: str, target: str) -> SearchSimilarity:
     kinds = {address.partition("://")[0] if "://" in address else "" for address in (source, target)}
-    if kinds <= set(_EXACT):
-        return "identical"
-    return "same-scores" if kinds <= set(_SAME_SCORES) else "different"
+    return "identical" if kinds <= set(_EXACT) else "same-scores"
 
 
 def _print_copy(value: dict[str, Any], copied: CopyResult | None, verified: Verification) -> None:

@@ -179,9 +179,7 @@ def common_options(
     ctx: typer.Context,
     store: Annotated[
         str | None,
-        typer.Option(
-            help="Path of the store, or its address: postgresql://…, qdrant+http://…", envvar="RETENTIVE_STORE"
-        ),
+        typer.Option(help="Path of the store, or its address: postgresql://…", envvar="RETENTIVE_STORE"),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[

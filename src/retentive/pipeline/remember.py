@@ -284,7 +284,7 @@ def forget_memories(
     idempotency_key: IdempotencyKey | None,
 ) -> list[str]:
     """Delete memories and return the ids of those that existed. The turns after them are embedded again."""
-    turns = [one for one in store.get(ids, within=within) if one.session is not None] if store.keeps_turns else []
+    turns = [one for one in store.get(ids, within=within) if one.session is not None]
     removed = store.remove(ids, within=within, if_version=if_version, idempotency_key=idempotency_key)
     try:
         if turns and any(store.following(turns)):
@@ -390,7 +390,7 @@ def turns_before(
     knows. Only episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
     found: list[Memory | None] = [None] * len(memories)
-    if context_reader(embedder) is None or not store.keeps_turns:
+    if context_reader(embedder) is None:
         return found
     if not stored:
         found = _turns_among(memories)

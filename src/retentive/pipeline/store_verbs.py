@@ -140,8 +140,8 @@ class StoreVerbs:
         """Write a checked copy of a SQLite store into a new file of the folder, while others read and write.
 
         The folder is `backups` beside the store by default. `keep` deletes all but that many of the newest backups,
-        unless the new one has problems. `progress` is called with the megabytes copied. `Invalid` for PostgreSQL and
-        Qdrant, which have tools of their own.
+        unless the new one has problems. `progress` is called with the megabytes copied. `Invalid` for PostgreSQL, which
+        has tools of its own.
         """
         return self.store.backup(None if folder is None else Path(folder), at=self.now(), keep=keep, progress=progress)
 

@@ -80,7 +80,7 @@ def equal_service(store: str, search: Mapping[str, Any]) -> str | None:
 
     It listens on loopback, has this version, and has the same file open and the same settings of the search.
     """
-    if "://" in store and not store.startswith(("postgres", "qdrant")):
+    if "://" in store and not store.startswith("postgres"):
         return None  # a store in memory is another one in each process
     found = _running(store)
     expected = {"version": __version__, "file": _identity(store), "search": search}

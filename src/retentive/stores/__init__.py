@@ -10,8 +10,7 @@ from retentive.stores.base import Store
 
 
 def open_store(address: str, *, busy_seconds: float = 60, create: bool = True) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, `memory://`, `postgresql://…`, or
-    `qdrant+http://host:6333/prefix` and `qdrant+https://…`.
+    """The store at an address: a file path or `sqlite:///path`, `memory://`, or `postgresql://…`.
 
     A store that does not exist is created, or `NotFound` is raised if `create` is False. A write waits `busy_seconds`
     for other processes that write, and then gives up.
@@ -38,12 +37,6 @@ def _open_postgres(address: str, busy_seconds: float, create: bool) -> Store:
     return PostgresStore(address, busy_seconds=busy_seconds, create=create)
 
 
-def _open_qdrant(address: str, busy_seconds: float, create: bool) -> Store:
-    with needs_extra("a store on a Qdrant server", "qdrant"):
-        from retentive.stores.qdrant import open_qdrant
-    return open_qdrant(address, busy_seconds, create=create)
-
-
 def _open_memory(_: str, _busy_seconds: float, _create: bool) -> Store:
     from retentive.stores.in_memory import InMemoryStore
 
@@ -55,6 +48,4 @@ _LOADERS: dict[str, Callable[[str, float, bool], Store]] = {
     "memory": _open_memory,
     "postgresql": _open_postgres,
     "postgres": _open_postgres,
-    "qdrant+http": _open_qdrant,
-    "qdrant+https": _open_qdrant,
 }

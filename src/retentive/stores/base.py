@@ -343,9 +343,6 @@ class KeyValue(Protocol):
 class VectorModels(Protocol):
     """Which model made the vectors, and the change to another one."""
 
-    keeps_turns: bool
-    """Whether it stores vectors of a turn with the one before it, and deletes them with either."""
-
     def model(self) -> Model | None:
         """Return the model whose vectors are searched; None before the first vector."""
         ...
@@ -361,13 +358,12 @@ class VectorModels(Protocol):
     def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
         """Return the memory before each of these in its session; for one without a position, the session's last.
 
-        A memory without a project is one of the session into which `add` would put it; None if there are several. A
-        store that does not keep vectors of two turns (`keeps_turns`) returns None for each.
+        A memory without a project is one of the session into which `add` would put it; None if there are several.
         """
         ...
 
     def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
-        """Return the memory after each of these in its session, by position; None for each, as `previous`."""
+        """Return the memory after each of these in its session, by position."""
         ...
 
     def attach(self, records: Sequence[Record], *, model: Model) -> int:

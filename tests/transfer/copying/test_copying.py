@@ -16,10 +16,10 @@ from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import history, save_parameters, saved_parameters
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.stores.values import PreviousTurn, Record
-from retentive.transfer.copying import CopyOptions, SearchSimilarity, copier, copy_store, verify_stores
+from retentive.stores.values import Record
+from retentive.transfer.copying import CopyOptions, copier, copy_store, verify_stores
 from retentive.transfer.copying.checkpoint import CHECKPOINT
-from tests.stores.build import ALL, MODEL, NOW, OTHER, axis, everything, id_of, listed, memory, record, rows, vector
+from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
 from tests.stores.openers import OPENERS
 from tests.transfer.copying.build import copied, fill, judgement, records, verdicts
 
@@ -48,18 +48,12 @@ PAIRS = [("sqlite", kind) for kind in OPENERS] + [(kind, "sqlite") for kind in O
 class Pair:
     source: Store
     target: Store
-    similarity: SearchSimilarity
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request: pytest.FixtureRequest, open_one: Callable[..., Store]) -> Pair:
     one, other = request.param
-    return Pair(open_one("source", one), open_one("target", other), similarity(one, other))
-
-
-def similarity(*kinds: str) -> SearchSimilarity:
-    """How the searches of these stores compare. With so few memories PostgreSQL searches like SQLite."""
-    return "different" if any(kind.startswith("qdrant") for kind in kinds) else "identical"
+    return Pair(open_one("source", one), open_one("target", other))
 
 
 def seen(store: Store) -> list[object]:
@@ -86,7 +80,7 @@ def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
     fill(source, 50)
     before = seen(source)
 
-    done, verified = copied(source, target, similarity=pair.similarity, sample=8)
+    done, verified = copied(source, target, sample=8)
 
     assert verified.agrees, verified
     assert (done.memories, done.judgements, done.settings, done.conflicts) == (50, 8, 2, ())
@@ -352,11 +346,7 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
 
 @pytest.mark.parametrize("kind", OPENERS)
 def test_a_copy_is_updated_with_what_was_changed_added_deleted_and_moved(open_one, kind):
-    source, target, options = (
-        open_one("source"),
-        open_one("target", kind),
-        {"similarity": similarity(kind), "sample": 2},
-    )
+    source, target, options = open_one("source"), open_one("target", kind), {"sample": 2}
     made = fill(source, 50)
     copied(source, target, **options)
     changed, gone, used, spoken = (record.memory for record in made[:4])
@@ -490,17 +480,3 @@ def test_the_checkpoint_has_the_names_that_earlier_versions_read(open_one, monke
 
     note = json.loads(target.get_value("copy") or "")
     assert set(note) == {"source", "vectors", "again", "cursor", "done", "walked"}
-
-
-def test_a_copy_says_if_memories_wait_to_be_embedded_because_a_store_keeps_no_vectors_of_two_turns(pair: Pair):
-    first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
-    turn = PreviousTurn(id_of(1), first.memory.text_hash)
-    pair.source.add([first, Record(memory(2, "Yes, at noon", session="s"), rows(axis(1)), turn)], model=MODEL)
-
-    copy_store(pair.source, pair.target, name="source", options=CopyOptions())
-    found = verify_stores(pair.source, pair.target, options=CopyOptions(), now=NOW, similarity=pair.similarity)
-
-    [recalls] = [check for check in found.checks if check.name == "recalls"]
-    assert found.agrees
-    assert ("retentive reembed" in recalls.note) == (pair.source.keeps_turns and not pair.target.keeps_turns)
-    assert pair.target.count_unembedded(MODEL) == int(not (pair.source.keeps_turns and pair.target.keeps_turns))

@@ -212,7 +212,7 @@ def test_a_value_that_python_has_no_equal_of_is_left_out_and_its_row_and_the_oth
     [
         ("{tables}", Invalid, "has no table episodic_memories, semantic_memories, identity_memories"),
         ("postgresql://nobody@127.0.0.1:1/x", Unavailable, "cannot be reached"),
-        ("qdrant+http://127.0.0.1:6333/x", Invalid, "cannot be imported from"),
+        ("mysql://127.0.0.1:6333/x", Invalid, "cannot be imported from"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_refused_with_the_reason(open_engine, tables, address, error, says):

@@ -57,16 +57,10 @@ from retentive.stores.values import (
 
 
 class InMemoryStore(InMemoryCatalogue, Undamaged):
-    """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
+    """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods."""
 
-    BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
-    """
-
-    keeps_turns = True
-
-    def __init__(self, *, mean_length: float | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._mean_length = mean_length
         self._values: dict[str, str] = {}
         self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self._judgements: dict[_JudgementKey, Judgement] = {}
@@ -355,7 +349,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         with self._lock:
             matches = self._containers.search_matcher(query.scope)
             in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
-            return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
+            return InMemorySearch(query, dict(self._entries), in_scope, self._model)
 
     # Key-value entries
 

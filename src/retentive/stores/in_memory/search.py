@@ -22,15 +22,13 @@ from retentive.text.bm25 import BM25, count_scored, ordering_terms, rare_terms, 
 class InMemorySearch:
     """The reads of one recall. `retentive.stores.base.Search` documents the methods.
 
-    `entries` is a copy of the store's dict, and entries are never changed: together they are a snapshot. BM25 takes the
-    mean length of all memories of the profile, or `mean_length` if it is given.
+    `entries` is a copy of the store's dict, and entries are never changed: together they are a snapshot.
     """
 
     query: Query
     entries: Mapping[str, Entry]
     in_scope: Sequence[Entry]
     model: Model | None
-    mean_length: float | None = None
     damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
     _ran: dict[str, set[str]] = field(default_factory=dict)  # the retrievers that ran, with their terms
@@ -160,11 +158,8 @@ class InMemorySearch:
     @cached_property
     def _bm25(self) -> BM25:
         """BM25 with document frequencies of the scope; lengths are relative to all memories of the profile."""
-        mean_length = self.mean_length
-        if mean_length is None:
-            profile = self.query.scope.profile
-            lengths = [len(one.terms) + SCOPE_TOKENS for one in self.entries.values() if one.memory.profile == profile]
-            mean_length = sum(lengths) / max(len(lengths), 1)
+        lengths = [len(one.terms) + SCOPE_TOKENS for one in self._own]
+        mean_length = sum(lengths) / max(len(lengths), 1)
         return BM25(self._scoring_terms, self._frequencies, memories=len(self.in_scope), mean_length=mean_length)
 
     def _keyword_score(self, entry: Entry) -> float:

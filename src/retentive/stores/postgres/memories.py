@@ -330,8 +330,6 @@ def remove_vectors(connection: Connection, keys: Sequence[int]) -> None:
 class VectorTables:
     """The part `retentive.stores.base.VectorModels` of a PostgreSQL store. `_model` is the last known active model."""
 
-    keeps_turns = True
-
     _connections: Connections
     _maintenance: Maintenance
     _model: Model | None

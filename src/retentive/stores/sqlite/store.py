@@ -67,8 +67,6 @@ from retentive.text.analysis import index_terms
 class SqliteStore:
     """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
 
-    keeps_turns = True
-
     def __init__(
         self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS, create: bool = True
     ) -> None:

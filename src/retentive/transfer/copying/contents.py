@@ -24,8 +24,6 @@ from retentive.stores.values import Record, Vector
 
 PAGE = 500
 _DIGEST_SIZE = 16
-_IMPORTANCE_DIGITS = 9
-"""Qdrant returns numbers with an error in the last digit."""
 
 IdHashes = npt.NDArray[np.uint64]
 
@@ -39,7 +37,6 @@ def canonical_memory(memory: Memory) -> bytes:
     for name in ("created", "occurred", "valid_from", "valid_to", "expires"):
         if name in fields:
             fields[name] = _canonical_time(fields[name])
-    fields["importance"] = round(memory.importance, _IMPORTANCE_DIGITS)
     fields["metadata"] = _canonical_numbers(dict(memory.metadata))
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
@@ -94,14 +91,12 @@ class Contents:
     """Counts and checksums of all memories in a store.
 
     `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted. `damaged` are
-    the ids of memories that cannot be read, which are not counted. `only_with_turns` is how many memories have only a
-    vector with the turn before them.
+    the ids of memories that cannot be read, which are not counted.
     """
 
     memories: Checksum = field(default_factory=Checksum)
     use: Checksum = field(default_factory=Checksum)
     vectors: Checksum = field(default_factory=Checksum)
-    only_with_turns: int = 0
     by_profile: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     by_session: Counter[tuple[str, str | None, str | None]] = field(default_factory=Counter)
@@ -115,7 +110,6 @@ class Contents:
         self.memories.add(canonical_memory(memory))
         self.use.add(memory.id.encode(), canonical_use(memory))
         own = record.alone().vectors  # the vector of two turns may not have been copied
-        self.only_with_turns += own is None and record.vectors is not None
         for part, row in enumerate(() if own is None else own):
             self.vectors.add(memory.id.encode(), str(part).encode(), canonical_vector(row))
         self.by_profile[memory.profile] += 1

@@ -20,17 +20,15 @@ from retentive.transfer.copying.copier import CopyOptions, copied_entries, judge
 
 _Key = TypeVar("_Key")
 
-SearchSimilarity = Literal["identical", "same-scores", "different"]
-"""How the searches of two stores compare: identical; equal scores, but perhaps not the same candidates; or different
-keyword scores."""
+SearchSimilarity = Literal["identical", "same-scores"]
+"""How the searches of two stores compare: identical; or equal scores, but perhaps not the same candidates."""
 
-MIN_OVERLAP: dict[SearchSimilarity, float] = {"identical": 1.0, "same-scores": 0.9, "different": 0.6}
+MIN_OVERLAP: dict[SearchSimilarity, float] = {"identical": 1.0, "same-scores": 0.9}
 """The share of common hits that recalls must have. If the searches are identical, the order must be equal too."""
 
 _REASONS: dict[SearchSimilarity, str] = {
     "identical": "",
     "same-scores": ", because each of these stores selects candidates in its own way",
-    "different": ", because these stores have different keyword scores",
 }
 
 LIMIT = 10
@@ -199,10 +197,6 @@ def _recall_check(
     if ours.damaged:
         note = "not compared: the damaged memories of the source affect its scores"
         return Check("recalls", "–", "–", None, note)
-    if options.vectors and ours.only_with_turns and not target.keeps_turns:
-        waiting = counted(ours.only_with_turns, "memory")
-        note = f"not compared: {waiting} had only a vector with the turn before, which this store does not keep; "
-        return Check("recalls", "–", "–", None, f"{note}retentive reembed adds vectors of their own")
     if not ours.sample:
         return Check("recalls", "–", "–", None, "not compared: the sample is empty")
     with_vectors = options.vectors and bool(ours.vectors.count)
