@@ -77,6 +77,7 @@ def test_an_async_engine_opens_in_an_async_with_block_and_by_await(tmp_path: Pat
 
 
 TYPED = """
+from collections.abc import Sequence
 from retentive import AsyncEngine, Draft, Engine, Hit, Kind, Memory, Query, Recall, Tuning
 
 def use(engine: Engine, kind: Kind) -> None:
@@ -95,6 +96,13 @@ async def use_async() -> None:
     async with AsyncEngine.open("x.db") as engine:
         await engine.remember("x", kind="semantic")
         recall: Recall = await engine.recall("x", kinds=["semantic"])
+        removed: Sequence[str] = await engine.forget("id", "other")
+
+async def mistakes_async(engine: AsyncEngine) -> None:
+    await engine.remember("x", colour="red")  # wrong
+    await engine.recall("x", kind=["semantic"])  # wrong
+    await engine.supersede("old", "new", resaon="x")  # wrong
+    await engine.update("id", kind="foo")  # wrong
 
 def mistakes(engine: Engine) -> None:
     engine.remember("x", kind="foo")  # wrong

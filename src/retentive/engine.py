@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from time import monotonic, perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import IO, TYPE_CHECKING, Any, Unpack
 
-from retentive.errors import Invalid, RetentiveError
+from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.judge import Judge, LocalJudge
-from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id, current_work
+from retentive.models import (
+    Kind,
+    Memory,
+    Query,
+    Recall,
+    Scalar,
+    Scope,
+    canonical_id,
+    check_name,
+    check_unicode,
+    current_work,
+)
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
-from retentive.pipeline.facts import FactVerbs
+from retentive.pipeline.facts import FactWriter, linked_memories, remove_expired
 from retentive.pipeline.given import GivenLog
-from retentive.pipeline.judgements import JudgementLog
+from retentive.pipeline.judgements import JudgementLog, to_judgements
 from retentive.pipeline.judging import Judging
-from retentive.pipeline.query_options import (
-    QueryOptions,
-    check_query,
-    to_as_of,
-    to_excluded,
-    to_filter,
-    unit_vector,
-)
+from retentive.pipeline.query_options import QueryOptions, build_query, build_scope, to_as_of, to_filter
+from retentive.pipeline.reading import get_memories, get_memory, list_memories
 from retentive.pipeline.recall import INLINE, FairLimiter, RecallLog, rank_outcome
 from retentive.pipeline.remember import (
-    CHANGE,
-    SUGGESTED,
     Draft,
     DraftFields,
     MemoryChanges,
     forget_memories,
     store_memories,
+    tell_of_change,
+    to_drafts,
     to_duplicates,
     to_idempotency_key,
+    to_ids,
     to_memory,
     to_time,
     update_memory,
@@ -51,23 +57,37 @@ from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
 from retentive.pipeline.search import SearchOutcome, search
 from retentive.pipeline.standing_rules import mark_rules
+from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking.judged import CALIBRATION
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.stores.values import IdempotencyKey, OnDuplicate
-from retentive.transfer.verbs import Transfer
+from retentive.stores.damage import Repair
+from retentive.stores.values import (
+    Backup,
+    Compaction,
+    IdempotencyKey,
+    Judgement,
+    OnDuplicate,
+    Page,
+    Profile,
+    Project,
+    Session,
+    Stats,
+)
 
-if TYPE_CHECKING:  # imported when they are used
+if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
     from retentive.pipeline.explain import Explanation
     from retentive.pipeline.review import Reviews
     from retentive.pipeline.similar import Similar
+    from retentive.transfer.exporting import ExportResult
+    from retentive.transfer.formats.base import ImportIssue
+    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.log import Imports
 
-log = logging.getLogger(__name__)
 
-
-class Engine(FactVerbs, Transfer):
+class Engine:
     """Remembers and recalls. Thread-safe. Close it, or use it in a `with` block.
 
     `tuning`, `tokens`, `judgements`, `reviews`, `given`, `imports` and `embeddings` group the verbs that are not used
@@ -170,7 +190,14 @@ class Engine(FactVerbs, Transfer):
         """The suggestions that a memory has replaced another one, to confirm or to dismiss."""
         from retentive.pipeline.review import Reviews
 
-        return Reviews(self)
+        return Reviews(self.store, profile=self.settings.profile, clock=self.now)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """The imports that can be undone."""
+        from retentive.transfer.importing.log import Imports
+
+        return Imports(self.store, after_undo=self._after_removal)
 
     # Remember
 
@@ -200,41 +227,21 @@ class Engine(FactVerbs, Transfer):
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
         `progress` is called with the number of texts embedded; a long text is several.
         """
-        now = self.now()
-        given = [
-            draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=self.settings.profile)
-            for draft in drafts
-        ]
+        now, given = self.now(), to_drafts(drafts, profile=self.settings.profile)
         memories = mark_rules([to_memory(draft, now=now) for draft in given], self._judge)
         if not memories:
             return []
-        key = self._idempotency_key(idempotency_key, lambda: [draft.to_fields() for draft in given])
-        duplicates = to_duplicates(on_duplicate, now)
-        embedder = self.embeddings.available()
         stored = store_memories(
-            self.store, embedder, memories, idempotency_key=key, duplicates=duplicates, progress=progress
+            self.store,
+            self.embeddings.available,
+            memories,
+            idempotency_key=self._idempotency_key(idempotency_key, lambda: [draft.to_fields() for draft in given]),
+            duplicates=to_duplicates(on_duplicate, now),
+            progress=progress,
         )
-        new = {memory.id for memory in memories}
-        if len(stored) <= SUGGESTED:
-            for memory in {one.id: one for one in stored}.values():
-                if memory.id in new and CHANGE.search(memory.text):
-                    self._suggest(memory)
-        return stored
-
-    def _suggest(self, memory: Memory) -> None:
-        """Queue what a memory may have replaced. A failure is logged: the memory is stored."""
-        try:
+        for memory in tell_of_change(stored, memories):
             self.reviews.suggest(memory)
-        except RetentiveError as error:
-            log.warning("no suggestions were made for memory %s: %s", memory.id, error)
-
-    def _suggest_again(self, memory: Memory) -> None:
-        """Replace what the review queue has about a memory with another text: it quotes the words of the old one."""
-        from retentive.pipeline.review import drop_words  # a recall does not need it
-
-        drop_words(self.store, memory.id)
-        if CHANGE.search(memory.text):
-            self._suggest(memory)
+        return stored
 
     def similar(
         self, id: str, *, threshold: float = 0.75, limit: int = 5, within: Scope | None = None
@@ -274,7 +281,7 @@ class Engine(FactVerbs, Transfer):
             idempotency_key=key,
         )
         if changed.text != before.text:
-            self._suggest_again(changed)
+            self.reviews.suggest_again(changed)
         return changed
 
     def forget(
@@ -289,12 +296,7 @@ class Engine(FactVerbs, Transfer):
         With `if_version`, the `version` of the one memory as the caller has read it: `VersionConflict` if it has
         changed since.
         """
-        if if_version is not None and len(ids) != 1:
-            raise Invalid("if_version: a version is that of one memory; forget the others without it")
-        for id in ids:
-            if not isinstance(id, str):
-                raise Invalid(f"ids: an id is text, not {type(id).__name__}; pass several as forget(*ids)")
-        ids = tuple(map(canonical_id, ids))
+        ids = to_ids(ids, if_version=if_version)
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])
@@ -306,7 +308,7 @@ class Engine(FactVerbs, Transfer):
             within=within,
             idempotency_key=key,
         )
-        self._drop_suggestions()
+        self.reviews.drop_forgotten()
         return removed
 
     def forget_scope(
@@ -327,7 +329,7 @@ class Engine(FactVerbs, Transfer):
             self.given.erase(scope)
         if count and scope.kinds is not None:  # other turns of the same sessions are still there
             self.embeddings.embed_missing()
-        self._drop_suggestions()
+        self.reviews.drop_forgotten()
         return count
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
@@ -343,6 +345,74 @@ class Engine(FactVerbs, Transfer):
     def _steady_start(self) -> tuple[datetime, float]:
         return self.now(), monotonic()
 
+    # Facts that change
+
+    def supersede(
+        self,
+        old_id: str,
+        new_id: str,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory because another one replaces it, from the time on at which that one starts; return it.
+
+        A retired memory is not deleted: recalls leave it out, `as_of` finds it for the time before, and `restore`
+        undoes this. `Conflict` if it is retired already.
+        """
+        old_id, new_id = canonical_id(old_id), canonical_id(new_id)
+        facts = self._facts(within, idempotency_key, ["supersede", old_id, new_id, reason, actor])
+        return facts.supersede(old_id, new_id, now=self.now(), reason=reason, actor=actor)
+
+    def retract(
+        self,
+        id: str,
+        *,
+        at: datetime | str | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory that is no longer true, from now or from a time on, and return it.
+
+        `at` replaces an end that it has. `Conflict` if another memory has replaced it by then.
+        """
+        end = to_time(at, "at")
+        at_utc = end and end.astimezone(UTC)
+        facts = self._facts(within, idempotency_key, ["retract", canonical_id(id), at_utc, reason, actor])
+        return facts.retract(id, at=end, now=self.now(), reason=reason, actor=actor)
+
+    def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
+        """Undo that a memory was retired, and return it. One of a key ends where the next one starts.
+
+        `Conflict` if it ends there already, or if the current one of its key started before it.
+        """
+        return self._facts(within, idempotency_key, ["restore", canonical_id(id)]).restore(id)
+
+    def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
+        """Return a memory with all that it replaced, that replaced it, or that have its key, oldest first."""
+        return linked_memories(self.store, self.get(id, within=within), within=within)
+
+    def sweep(self, *, older_than: timedelta = timedelta(0), profile: str | None = None) -> int:
+        """Delete for good the memories that have expired, of all profiles or of one, and return how many there were.
+
+        Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
+        Entries of the log of what was given go after `given_days`.
+        """
+        for owner in [profile] if profile is not None else [one.name for one in self.store.profiles()]:
+            self.given.prune(owner)
+        count = remove_expired(self.store, self.embeddings, now=self.now(), older_than=older_than, profile=profile)
+        if count:
+            self.reviews.drop_forgotten()
+        return count
+
+    def _facts(self, within: Scope | None, idempotency_key: str | None, request: Sequence[Any]) -> FactWriter:
+        key = self._idempotency_key(idempotency_key, lambda: request)
+        return FactWriter(self.store, within=within, idempotency_key=key)
+
     # Recall
 
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
@@ -356,33 +426,8 @@ class Engine(FactVerbs, Transfer):
         `Tuning`, some parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding,
         if the caller has it.
         """
-        unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
-        if unknown:
-            valid = ", ".join(QueryOptions.__annotations__)
-            raise TypeError(f"recall() got an unexpected option '{unknown[0]}'; valid options: {valid}")
-        vector, as_of = options.get("vector"), options.get("as_of")
-        now, limit, exclude = options.get("now"), options.get("limit", 10), options.get("exclude")
-        if type(text) is not str or type(limit) is not int:
-            check_query(text, limit)
-        since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
-        unfiltered = since is None and until is None and metadata in (None, {})
-        return Query(
-            text=text,
-            scope=self.scope(
-                project=options.get("project"),
-                session=options.get("session"),
-                only_session=options.get("only_session", False),
-                kinds=options.get("kinds"),
-                profile=options.get("profile"),
-            ),
-            tuning=self.tuning.current(options.get("tuning")),
-            now=(to_time(now, "now") if now is not None else None) or self.now(),
-            limit=int(limit),
-            exclude=to_excluded(exclude) if exclude else (),
-            vector=None if vector is None else unit_vector(vector, self.store.model()),
-            filter=Filter() if unfiltered else to_filter(since, until, metadata),
-            as_of=to_as_of(as_of) if as_of is not None else None,
-            include_retired=bool(options.get("include_retired", False)),
+        return build_query(
+            text, options, profile=self.settings.profile, tuning=self.tuning, store=self.store, clock=self.now
         )
 
     def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
@@ -443,4 +488,267 @@ class Engine(FactVerbs, Transfer):
         """
         return self._recall_log.subscribe(callback)
 
-    # Scope
+    # Read and maintain the store
+
+    def get(self, id: str, *, within: Scope | None = None) -> Memory:
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned.
+
+        In the scope of a project, an identity memory of the profile that belongs to no project is returned too, as a
+        recall finds it.
+        """
+        return get_memory(self.store, id, within=within)
+
+    def get_many(self, ids: Sequence[str], *, within: Scope | None = None) -> Sequence[Memory]:
+        """Return the memories with these ids that exist, in the order of the ids."""
+        return get_memories(self.store, ids, within=within)
+
+    def stats(self) -> Stats:
+        """Return statistics of the store."""
+        return self.store.stats()
+
+    def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
+        """Return the sessions of the profile, or of one project."""
+        return self.store.sessions(self._profile(profile, project), project=project)
+
+    def projects(self, *, profile: str | None = None) -> Sequence[Project]:
+        """Return the projects of the profile."""
+        return self.store.projects(self._profile(profile))
+
+    def profiles(self) -> Sequence[Profile]:
+        """Return all profiles that have memories."""
+        return self.store.profiles()
+
+    def move_session(
+        self,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        profile: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Session:
+        """Move a session with all its memories to another project, or out of its project.
+
+        `from_project` is the project that it is in. Without it, the session of this name that is in no project is
+        moved, or else the only one; `Conflict` if there are several. Many memories are moved in several transactions.
+        If that is interrupted, running it again moves the rest.
+        """
+        check_name("project", project)
+        check_name("from_project", from_project)
+        check_unicode("session", session)
+        return self.store.move_session(
+            self._profile(profile), session, project=project, from_project=from_project, progress=progress
+        )
+
+    def timeline(
+        self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
+    ) -> Timeline:
+        """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
+        return timeline(self.store.days(self._profile(profile, project), project=project), by=by)
+
+    def judge(
+        self,
+        query: str,
+        *,
+        good: Iterable[str] | Mapping[str, int] = (),
+        bad: Iterable[str] = (),
+        project: str | None = None,
+        asked_at: datetime | str | None = None,
+        profile: str | None = None,
+    ) -> Sequence[Judgement]:
+        """Store relevance judgements of memories, by id, for a query; a later judgement replaces an earlier one.
+
+        `good` may give each id a relevance from 1 to 3.
+        """
+        scope = Scope(self._profile(profile, project), project)
+        at = to_time(asked_at, "asked_at")
+        judgements = to_judgements(self.store, query, scope, good=good, bad=bad, asked_at=at, now=self.now())
+        self.store.judge(judgements)
+        return judgements
+
+    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
+        """Return the space of deleted memories to the file system, while others read and write."""
+        return self.store.compact(progress=progress)
+
+    def backup(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        keep: int | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Backup:
+        """Write a checked copy of a SQLite store into a new file of the folder, while others read and write.
+
+        The folder is `backups` beside the store by default. `keep` deletes all but that many of the newest backups,
+        unless the new one has problems. `progress` is called with the megabytes copied. `Invalid` for PostgreSQL, which
+        has tools of its own.
+        """
+        return self.store.backup(None if folder is None else Path(folder), at=self.now(), keep=keep, progress=progress)
+
+    def check(self) -> Sequence[str]:
+        """Check the store and return one sentence for each problem."""
+        from retentive.pipeline.repair import check_store
+
+        return check_store(self.store)
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Of memories that have replaced one another, the
+        one that starts last is open again. Without a usable embedder, memories wait to be embedded, as `stats` reports.
+        `Damaged` if the store needs `retentive recover`.
+        """
+        from retentive.pipeline.repair import repair_store
+
+        return repair_store(self.store, self.embeddings, at=self.now(), progress=progress)
+
+    # Import and export
+
+    def import_from(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        profile: str | None = None,
+        project: str | None = None,
+        profiles: Mapping[str, str] | None = None,
+        only_profiles: Sequence[str] = (),
+        dry_run: bool = False,
+        progress: Callable[[int], None] = lambda done: None,
+        report: Callable[[ImportIssue], None] = lambda issue: None,
+    ) -> ImportResult:
+        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
+
+        The format is detected unless given. Each person of the source (`user_id` in mem0, `profile_id` in tables), and
+        each profile of our own export format, is a profile: of the same name, or of the one that `profiles` gives it.
+        Memories of nobody go to this engine's profile; with `profile`, all go there. Memories of other profiles than
+        `only_profiles` are skipped. All go to `project`, if given. `report` is called for everything that was skipped.
+        """
+        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
+
+        check_name("profile", self.settings.profile if profile is None else profile)
+        check_name("project", project)
+        if isinstance(only_profiles, str):
+            raise Invalid(f"only_profiles: a list of names, such as ['{only_profiles:.80}']")
+        for name in (*(profiles or {}).values(), *only_profiles):
+            check_name("profile", name)
+        return import_source(
+            self.store,
+            None if dry_run else self.embeddings.available(),
+            open_source(os.fspath(path), format, self.embeddings.embedder),
+            judge=self._judge,
+            target=ImportTarget(self.settings.profile, profile, project, profiles or {}, only_profiles),
+            clock=self.now,
+            dry_run=dry_run,
+            progress=progress,
+            report=report,
+        )
+
+    def export_to(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        everything: bool = False,
+        profile: str | None = None,
+        project: str | None = None,
+        session: str | None = None,
+        vectors: bool = False,
+        force: bool = False,
+        output: IO[bytes] | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> ExportResult:
+        """Export memories to a file that `import_from` reads.
+
+        It contains this engine's profile or the given one, or a project or session of it; or, with `everything`, all
+        profiles and the saved tuning. If `output` is given, it is written to instead of the file. The format is jsonl;
+        or markdown, for people to read, if that is given or the path is a folder.
+        """
+        from retentive.transfer.exporting import ExportFilter, export_file
+
+        if everything and (profile is not None or project is not None or session is not None):
+            raise Invalid("everything exports the whole store; leave it out to export a profile, project or session")
+        self._recall_log.record_use()
+        return export_file(
+            self.store,
+            os.fspath(path),
+            ExportFilter()
+            if everything
+            else ExportFilter(self.settings.profile if profile is None else profile, project, session),
+            format=format,
+            vectors=vectors,
+            force=force,
+            output=output,
+            now=self.now(),
+            progress=progress,
+        )
+
+    def _after_removal(self) -> None:
+        """Embed the turns after those that were removed, and drop suggestions about them."""
+        self.embeddings.embed_missing()
+        self.reviews.drop_forgotten()
+
+    def _profile(self, profile: str | None, project: str | None = None) -> str:
+        """The profile of the engine unless one is named. An empty name is the name of no profile."""
+        for name, value in (("profile", profile), ("project", project)):
+            if value is not None:
+                check_unicode(name, value)
+        return self.settings.profile if profile is None else profile
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def scope(
+        self,
+        *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+    ) -> Scope:
+        """Build a scope in this engine's profile, or in another one.
+
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
+        """
+        owner = self.settings.profile if profile is None else profile
+        return build_scope(owner, project, session, only_session=only_session, kinds=kinds)
+
+    def list(
+        self,
+        scope: Scope | None = None,
+        *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        as_of: date | str | None = None,
+        include_retired: bool = False,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
+    ) -> Page:
+        """Return one page of memories, newest first. `cursor` is the one returned with the previous page.
+
+        The scope is given whole, or by its parts as in `scope`.
+        Those that are current now, or at the time `as_of`; `include_retired` adds those that are retired or expired.
+        `since`, `until` and `metadata` filter as in a recall; a page may then have few memories or none, and a cursor.
+        """
+        parts = {"project": project, "session": session, "kinds": kinds, "profile": profile}
+        given = [name for name, value in parts.items() if value is not None]
+        if scope is None:
+            scope = self.scope(
+                project=project, session=session, only_session=only_session, kinds=kinds, profile=profile
+            )
+        elif given or only_session:
+            raise Invalid(f"{(*given, 'only_session')[0]}: give a scope or its parts, not both")
+        else:
+            check_scope(scope)
+        at = to_as_of(as_of)
+        current_at = None if include_retired else at or self.now()
+        wanted = to_filter(since, until, metadata)
+        return list_memories(
+            self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=at
+        )

@@ -6,18 +6,15 @@ the same time each takes effect on what the others left.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from retentive.errors import Conflict, Invalid, VersionConflict
-from retentive.models import Memory, Scope, canonical_id, check_name
-from retentive.pipeline.remember import to_time
-from retentive.pipeline.store_verbs import StoreVerbs
+from retentive.models import Memory, Scope, check_name
+from retentive.pipeline.embeddings import Embeddings
+from retentive.pipeline.reading import get_memory
 from retentive.stores.base import Store
-from retentive.stores.validity import check_no_ring, retired, rings
+from retentive.stores.validity import check_no_ring, retired
 from retentive.stores.values import IdempotencyKey, Record
 
 ATTEMPTS = 20
@@ -25,17 +22,12 @@ ATTEMPTS = 20
 
 VALIDITY = ("valid_to", "superseded_by", "reason", "actor")
 
-Get = Callable[[str], Memory]
-
 
 class FactWriter:
-    """Retires and restores memories of a store, those within a scope. `get` reads one, or raises `NotFound`."""
+    """Retires and restores memories of a store, those within a scope."""
 
-    def __init__(
-        self, store: Store, get: Get, *, within: Scope | None, idempotency_key: IdempotencyKey | None = None
-    ) -> None:
+    def __init__(self, store: Store, *, within: Scope | None, idempotency_key: IdempotencyKey | None = None) -> None:
         self._store = store
-        self._get = get
         self._within = within
         self._key = idempotency_key
 
@@ -86,6 +78,9 @@ class FactWriter:
             id, lambda memory: memory._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
         )
 
+    def _get(self, id: str) -> Memory:
+        return get_memory(self._store, id, within=self._within)
+
     def _replaced_by(self, id: str) -> str | None:
         found = self._store.get([id])
         return found[0].superseded_by if found else None
@@ -123,85 +118,6 @@ class FactWriter:
         raise Conflict(f"others keep changing memory {id}; nothing was changed, try again")
 
 
-class FactVerbs(StoreVerbs):
-    """The part of `Engine` for facts that change."""
-
-    @abstractmethod
-    def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
-        """Return the key of a write, with the fingerprint of its request; `Engine` keeps the clock of its keys."""
-
-    def supersede(
-        self,
-        old_id: str,
-        new_id: str,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        within: Scope | None = None,
-        idempotency_key: str | None = None,
-    ) -> Memory:
-        """Retire a memory because another one replaces it, from the time on at which that one starts; return it.
-
-        A retired memory is not deleted: recalls leave it out, `as_of` finds it for the time before, and `restore`
-        undoes this. `Conflict` if it is retired already.
-        """
-        old_id, new_id = canonical_id(old_id), canonical_id(new_id)
-        writer = self._fact_writer(within, idempotency_key, ["supersede", old_id, new_id, reason, actor])
-        return writer.supersede(old_id, new_id, now=self.now(), reason=reason, actor=actor)
-
-    def retract(
-        self,
-        id: str,
-        *,
-        at: datetime | str | None = None,
-        reason: str | None = None,
-        actor: str | None = None,
-        within: Scope | None = None,
-        idempotency_key: str | None = None,
-    ) -> Memory:
-        """Retire a memory that is no longer true, from now or from a time on, and return it.
-
-        `at` replaces an end that it has. `Conflict` if another memory has replaced it by then.
-        """
-        end = to_time(at, "at")
-        at_utc = end and end.astimezone(UTC)
-        writer = self._fact_writer(within, idempotency_key, ["retract", canonical_id(id), at_utc, reason, actor])
-        return writer.retract(id, at=end, now=self.now(), reason=reason, actor=actor)
-
-    def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
-        """Undo that a memory was retired, and return it. One of a key ends where the next one starts.
-
-        `Conflict` if it ends there already, or if the current one of its key started before it.
-        """
-        return self._fact_writer(within, idempotency_key, ["restore", canonical_id(id)]).restore(id)
-
-    def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
-        """Return a memory with all that it replaced, that replaced it, or that have its key, oldest first."""
-        return linked_memories(self.store, self.get(id, within=within), within=within)
-
-    def sweep(self, *, older_than: timedelta = timedelta(0), profile: str | None = None) -> int:
-        """Delete for good the memories that have expired, of all profiles or of one, and return how many there were.
-
-        Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
-        Entries of the log of what was given go after `given_days`.
-        """
-        try:
-            before = self.now() - older_than
-        except OverflowError:
-            return 0  # before the year 1
-        for owner in [profile] if profile is not None else [one.name for one in self.store.profiles()]:
-            self.given.prune(owner)
-        count = remove_expired(self.store, before, profile=profile)
-        if count:
-            self.embeddings.embed_missing()
-            self._drop_suggestions()
-        return count
-
-    def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[Any]) -> FactWriter:
-        key = self._idempotency_key(idempotency_key, lambda: request)
-        return FactWriter(self.store, partial(self.get, within=within), within=within, idempotency_key=key)
-
-
 def linked_memories(store: Store, memory: Memory, *, within: Scope | None) -> list[Memory]:
     """All memories that are connected with one by replacement or by a key, in the order in which they are valid."""
     found, new = {memory.id: memory}, [memory]
@@ -213,22 +129,19 @@ def linked_memories(store: Store, memory: Memory, *, within: Scope | None) -> li
     return sorted(found.values(), key=lambda one: (one.start, one.valid_to is None, one.created, one.id))
 
 
-def open_rings(store: Store) -> None:
-    """Open, of memories that have replaced one another, the one that starts last."""
-    for ring in rings(store.replacements()):
-        last = max(store.get(ring), key=lambda one: (one.start, one.created, one.id))
-        opened = last._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
-        try:
-            store.update(Record(opened), model=None, fields=VALIDITY)
-        except Conflict:  # another one has its key
-            store.update(Record(opened._replace(valid_to=last.valid_to)), model=None, fields=VALIDITY)
-
-
-def remove_expired(store: Store, before: datetime, *, profile: str | None = None) -> int:
-    """Delete for good what has expired by a time, and return how many memories that were."""
+def remove_expired(
+    store: Store, embeddings: Embeddings, *, now: datetime, older_than: timedelta, profile: str | None
+) -> int:
+    """Delete for good what has expired for some time, and return how many memories that were."""
+    try:
+        before = now - older_than
+    except OverflowError:
+        return 0  # before the year 1
     count = 0
     while removed := store.remove_expired(before, profile=profile):
         count += len(removed)
+    if count:
+        embeddings.embed_missing()
     return count
 
 

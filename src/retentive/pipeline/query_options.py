@@ -1,8 +1,8 @@
-"""`QueryOptions`: the options of a recall as a caller gives them; filters and vectors built from them."""
+"""`QueryOptions`: the options of a recall as a caller gives them; scopes, filters and queries built from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypedDict
 
@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import KINDS, Filter, Kind, Model, Scalar, canonical_id
+from retentive.models import KINDS, Filter, Kind, Model, Query, Scalar, Scope, canonical_id, check_unicode
 from retentive.pipeline.remember import check_metadata, to_time
+from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
+from retentive.stores.base import Store
 from retentive.stores.values import Vector
 
 ID_LENGTH = 36
@@ -39,7 +41,64 @@ class QueryOptions(TypedDict, total=False):
     vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
 
 
-def check_query(text: Any, limit: Any) -> None:
+def build_query(
+    text: str,
+    options: QueryOptions,
+    *,
+    profile: str,
+    tuning: SavedTuning,
+    store: Store,
+    clock: Callable[[], datetime],
+) -> Query:
+    """Build a query; see `Engine.query`."""
+    unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
+    if unknown:
+        valid = ", ".join(QueryOptions.__annotations__)
+        raise TypeError(f"recall() got an unexpected option '{unknown[0]}'; valid options: {valid}")
+    vector, as_of = options.get("vector"), options.get("as_of")
+    now, limit, exclude = options.get("now"), options.get("limit", 10), options.get("exclude")
+    if type(text) is not str or type(limit) is not int:
+        _check_query(text, limit)
+    since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
+    unfiltered = since is None and until is None and metadata in (None, {})
+    return Query(
+        text=text,
+        scope=build_scope(
+            profile if (named := options.get("profile")) is None else named,
+            options.get("project"),
+            options.get("session"),
+            only_session=options.get("only_session", False),
+            kinds=options.get("kinds"),
+        ),
+        tuning=tuning.current(options.get("tuning")),
+        now=(to_time(now, "now") if now is not None else None) or clock(),
+        limit=int(limit),
+        exclude=to_excluded(exclude) if exclude else (),
+        vector=None if vector is None else unit_vector(vector, store.model()),
+        filter=Filter() if unfiltered else to_filter(since, until, metadata),
+        as_of=to_as_of(as_of) if as_of is not None else None,
+        include_retired=bool(options.get("include_retired", False)),
+    )
+
+
+def build_scope(
+    profile: str,
+    project: str | None,
+    session: str | Sequence[str] | None,
+    *,
+    only_session: bool,
+    kinds: Sequence[Kind] | None,
+) -> Scope:
+    """Build a scope; see `Engine.scope`."""
+    sessions = (session,) if isinstance(session, str) else None if session is None else _to_names("session", session)
+    chosen = None if kinds is None else _to_kinds(kinds)
+    for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+        if value is not None and (type(value) is not str or not value.isascii()):
+            check_unicode(name, value)
+    return Scope(profile, project, sessions, chosen, only_session)
+
+
+def _check_query(text: Any, limit: Any) -> None:
     """Raise `Invalid` unless a query is text and its limit a whole number, of Python or of numpy."""
     if not isinstance(text, str):
         raise Invalid(f"query: it must be text or a Query, not {type(text).__name__}")
@@ -58,14 +117,14 @@ def to_excluded(given: Any) -> tuple[str, ...]:
     return tuple(map(canonical_id, ids))
 
 
-def to_names(name: str, given: Any) -> tuple[str, ...]:
+def _to_names(name: str, given: Any) -> tuple[str, ...]:
     """Several names; `name` is the option that has them."""
     if not isinstance(given, Iterable):
         raise Invalid(f"{name}: a name or several names, not {type(given).__name__}")
     return tuple(given)
 
 
-def to_kinds(given: Any) -> tuple[Kind, ...]:
+def _to_kinds(given: Any) -> tuple[Kind, ...]:
     """The kinds to search in."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise Invalid(f"kinds: a list such as ['semantic', 'identity'], not {given!r:.80}")

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -29,6 +29,7 @@ from retentive.models import (
     Kind,
     Memory,
     Scope,
+    canonical_id,
     check_name,
     check_unicode,
     current_work,
@@ -178,6 +179,29 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
     )
 
 
+def to_drafts(drafts: Iterable[Draft | Mapping[str, Any]], *, profile: str) -> list[Draft]:
+    """Drafts, made of plain values where they are not drafts; without a profile, in this one."""
+    return [draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=profile) for draft in drafts]
+
+
+def to_ids(ids: Sequence[str], *, if_version: str | None) -> tuple[str, ...]:
+    """The ids of memories to forget, checked."""
+    if if_version is not None and len(ids) != 1:
+        raise Invalid("if_version: a version is that of one memory; forget the others without it")
+    for id in ids:
+        if not isinstance(id, str):
+            raise Invalid(f"ids: an id is text, not {type(id).__name__}; pass several as forget(*ids)")
+    return tuple(map(canonical_id, ids))
+
+
+def tell_of_change(stored: Sequence[Memory], memories: Sequence[Memory]) -> list[Memory]:
+    """The memories of a write that are new and say that something has changed; none if it is an import."""
+    if len(stored) > SUGGESTED:
+        return []
+    new = {memory.id for memory in memories}
+    return [one for one in {one.id: one for one in stored}.values() if one.id in new and CHANGE.search(one.text)]
+
+
 def to_duplicates(on_duplicate: OnDuplicate, now: datetime) -> Duplicates | None:
     """What a store does with texts that it has already. `Invalid` if this is not one of the choices."""
     if on_duplicate not in get_args(OnDuplicate):
@@ -199,7 +223,7 @@ def to_idempotency_key(name: str, request: Any, at: datetime) -> IdempotencyKey:
 
 def store_memories(
     store: Store,
-    embedder: Embedder | None,
+    embedder: Callable[[], Embedder | None],
     memories: Sequence[Memory],
     *,
     idempotency_key: IdempotencyKey | None = None,
@@ -207,7 +231,7 @@ def store_memories(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Memory]:
     """Embed and store memories, all or none. Without a usable embedder they are stored without vectors."""
-    usable = usable_embedder(store, embedder)
+    usable = usable_embedder(store, embedder())
     records = [Record(memory) for memory in memories]
     if usable:
         records = embed_memories(usable, memories, turns=turns_before(store, usable, memories), progress=progress)

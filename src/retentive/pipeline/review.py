@@ -6,7 +6,7 @@ A suggestion changes nothing until somebody confirms it, and that can be undone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from retentive.errors import Conflict, NotFound, RetentiveError
 from retentive.models import Memory, Scope, Serializable, check_unicode, hash_text
-from retentive.pipeline.facts import FactVerbs
+from retentive.pipeline.facts import FactWriter
+from retentive.pipeline.remember import CHANGE
 from retentive.pipeline.similar import find_replaced
 from retentive.stores.base import Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -51,37 +52,48 @@ class Review(Serializable):
 class Reviews:
     """`engine.reviews`: the suggestions of a store, to confirm or to dismiss."""
 
-    def __init__(self, engine: FactVerbs) -> None:
-        self._engine = engine
+    def __init__(self, store: Store, *, profile: str, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._profile = profile
+        self._now = clock
 
-    def suggest(self, memory: Memory) -> Sequence[Suggestion]:
-        """Queue what a stored memory may have replaced, by the words in which it says that something has changed."""
-        now = self._engine.now()
-        found = find_replaced(self._engine.store, memory, now=now)
-        return [
-            self.add(similar.id, memory, f'"{phrase.lower()}", and both are about {", ".join(similar.words[:5])}'[:500])
-            for similar, phrase in found
-        ]
+    def suggest(self, memory: Memory) -> None:
+        """Queue what a stored memory may have replaced, by the words in which it says that something has changed.
+
+        A failure is logged: the memory is stored.
+        """
+        try:
+            for similar, phrase in find_replaced(self._store, memory, now=self._now()):
+                why = f'"{phrase.lower()}", and both are about {", ".join(similar.words[:5])}'
+                self.add(similar.id, memory, why[:500])
+        except RetentiveError as error:
+            log.warning("no suggestions were made for memory %s: %s", memory.id, error)
+
+    def suggest_again(self, memory: Memory) -> None:
+        """Replace what the queue has about a memory with another text: it quotes the words of the old one."""
+        self._drop_words(memory.id)
+        if CHANGE.search(memory.text):
+            self.suggest(memory)
 
     def add(self, old: str, new: Memory, reason: str) -> Suggestion:
         """Queue a pair of memories, once."""
-        suggestion = Suggestion(str(uuid4()), new.profile, old, new.id, reason, self._engine.now())
+        suggestion = Suggestion(str(uuid4()), new.profile, old, new.id, reason, self._now())
         entries = _entries(new.profile)
-        for known in entries.list(self._engine.store).values():
+        for known in entries.list(self._store).values():
             if (known.old, known.new) == (old, new.id):
                 return known
-        transact(self._engine.store, lambda transaction: transaction.create(entries, suggestion, suggestion.id))
+        transact(self._store, lambda transaction: transaction.create(entries, suggestion, suggestion.id))
         return suggestion
 
     def list(
         self, *, profile: str | None = None, status: Status = "open", within: Scope | None = None
     ) -> Sequence[Review]:
         """Return the suggestions with this status, oldest first. Those whose memories were forgotten are left out."""
-        owner = self._engine.settings.profile if profile is None else profile
-        found = sorted(_entries(owner).list(self._engine.store).values(), key=lambda one: (one.created, one.id))
+        owner = self._profile if profile is None else profile
+        found = sorted(_entries(owner).list(self._store).values(), key=lambda one: (one.created, one.id))
         wanted = [one for one in found if one.status == status]
         ids = [id for one in wanted for id in (one.old, one.new)]
-        memories = {memory.id: memory for memory in self._engine.store.get(ids, within=within or Scope(owner))}
+        memories = {memory.id: memory for memory in self._store.get(ids, within=within or Scope(owner))}
         pairs = ((one, memories.get(one.old), memories.get(one.new)) for one in wanted)
         return [Review(one, old, new) for one, old, new in pairs if old is not None and new is not None]
 
@@ -90,13 +102,8 @@ class Reviews:
     ) -> Suggestion:
         """Replace the old memory by the new one."""
         suggestion = self._get(id, profile, within, "open")
-        self._engine.supersede(
-            suggestion.old,
-            suggestion.new,
-            reason=suggestion.reason,
-            actor=actor,
-            within=within or Scope(suggestion.profile),
-        )
+        facts = FactWriter(self._store, within=within or Scope(suggestion.profile))
+        facts.supersede(suggestion.old, suggestion.new, now=self._now(), reason=suggestion.reason, actor=actor)
         return self._set(suggestion, status="confirmed")
 
     def dismiss(self, id: str, *, profile: str | None = None, within: Scope | None = None) -> Suggestion:
@@ -107,20 +114,33 @@ class Reviews:
         """Undo that a suggestion was confirmed or dismissed: it is open again."""
         suggestion = self._get(id, profile, within, None)
         if suggestion.status == "confirmed":
-            self._engine.restore(suggestion.old, within=within or Scope(suggestion.profile))
+            FactWriter(self._store, within=within or Scope(suggestion.profile)).restore(suggestion.old)
         return self._set(suggestion, status="open")
 
     def record_proposal(self, suggestion: Suggestion, proposal: str) -> Suggestion:
         """Store what an LLM thinks of a suggestion. Nothing else changes."""
         return self._set(suggestion, proposal=proposal)
 
+    def drop_forgotten(self) -> None:
+        """Delete the suggestions about memories that do not exist any more: they quote their words.
+
+        A failure is logged.
+        """
+        try:
+            known = JsonEntries[Suggestion](_PREFIX, Suggestion).list(self._store)
+            ids = {id for one in known.values() for id in (one.old, one.new)}
+            existing = {memory.id for memory in self._store.get(sorted(ids))} if ids else ids
+            gone = [key for key, one in known.items() if not existing.issuperset((one.old, one.new))]
+            if gone:
+                self._store.compare_and_set({_PREFIX + key: None for key in gone})
+        except RetentiveError as error:
+            log.warning("suggestions about forgotten memories were not deleted: %s", error)
+
     def _get(self, id: str, profile: str | None, within: Scope | None, status: Status | None) -> Suggestion:
         check_unicode("id", id)
-        owner = self._engine.settings.profile if profile is None else profile
-        found = _entries(owner).get(self._engine.store, id)
-        if found is None or (
-            within is not None and len(self._engine.store.get([found.old, found.new], within=within)) < 2
-        ):
+        owner = self._profile if profile is None else profile
+        found = _entries(owner).get(self._store, id)
+        if found is None or (within is not None and len(self._store.get([found.old, found.new], within=within)) < 2):
             raise NotFound(f"there is no suggestion {id}; see: retentive review")
         if status is not None and found.status != status:
             raise Conflict(f"suggestion {id} is {found.status} already; undo it first: retentive review undo {id}")
@@ -135,37 +155,23 @@ class Reviews:
             transaction.set(entries, changed, suggestion.id)
             return changed
 
-        return transact(self._engine.store, change)
+        return transact(self._store, change)
 
+    def _drop_words(self, id: str) -> None:
+        """Remove the words of a memory whose text has changed: from open suggestions by deleting them.
 
-def drop_suggestions(store: Store) -> None:
-    """Delete the suggestions about memories that do not exist any more: they quote their words. A failure is logged."""
-    try:
-        known = JsonEntries[Suggestion](_PREFIX, Suggestion).list(store)
-        ids = {id for one in known.values() for id in (one.old, one.new)}
-        existing = {memory.id for memory in store.get(sorted(ids))} if ids else ids
-        gone = [key for key, one in known.items() if not existing.issuperset((one.old, one.new))]
-        if gone:
-            store.compare_and_set({_PREFIX + key: None for key in gone})
-    except RetentiveError as error:
-        log.warning("suggestions about forgotten memories were not deleted: %s", error)
-
-
-def drop_words(store: Store, id: str) -> None:
-    """Remove the words of a memory whose text has changed: from open suggestions by deleting them. Failures are logged.
-
-    A suggestion that was decided keeps its decision, so that it can be undone.
-    """
-    try:
-        entries = JsonEntries[Suggestion](_PREFIX, Suggestion)
-        about = {key: one for key, one in entries.list(store).items() if id in (one.old, one.new)}
-        if about:
-            decided = {key: entries.dump(replace(one, reason="", proposal=None)) for key, one in about.items()}
-            store.compare_and_set(
-                {_PREFIX + key: None if one.status == "open" else decided[key] for key, one in about.items()}
-            )
-    except RetentiveError as error:
-        log.warning("suggestions about memory %s were not deleted: %s", id, error)
+        A suggestion that was decided keeps its decision, so that it can be undone. A failure is logged.
+        """
+        try:
+            entries = JsonEntries[Suggestion](_PREFIX, Suggestion)
+            about = {key: one for key, one in entries.list(self._store).items() if id in (one.old, one.new)}
+            if about:
+                decided = {key: entries.dump(replace(one, reason="", proposal=None)) for key, one in about.items()}
+                self._store.compare_and_set(
+                    {_PREFIX + key: None if one.status == "open" else decided[key] for key, one in about.items()}
+                )
+        except RetentiveError as error:
+            log.warning("suggestions about memory %s were not deleted: %s", id, error)
 
 
 _PREFIX = "review/"

@@ -9,7 +9,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.pipeline import listing
+from retentive.pipeline import reading
 from retentive.stores import open_store
 
 FIRST = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_a_period_includes_its_last_day_and_is_listed_in_pages(engine):
 
 
 def test_metadata_is_compared_by_value_and_pages_are_filled(engine, monkeypatch):
-    monkeypatch.setattr(listing, "PAGE", 4)
+    monkeypatch.setattr(reading, "PAGE", 4)
 
     assert pages(engine, metadata={"mail": True}, limit=2) == [["day 6", "day 3"], ["day 0"]]
     assert pages(engine, metadata={"mail": True}, since="2026-05-02", limit=9) == [["day 6", "day 3"]]
@@ -59,8 +59,8 @@ def test_metadata_is_compared_by_value_and_pages_are_filled(engine, monkeypatch)
 
 
 def test_a_page_ends_after_a_number_of_memories_that_do_not_match(engine, monkeypatch):
-    monkeypatch.setattr(listing, "PAGE", 2)
-    monkeypatch.setattr(listing, "MOST_READ", 4)
+    monkeypatch.setattr(reading, "PAGE", 2)
+    monkeypatch.setattr(reading, "MOST_READ", 4)
 
     assert pages(engine, metadata={"n": 0}) == [[], [], ["day 0"]]
 
