@@ -114,8 +114,12 @@ class Bert(nn.Module):
 
     def relevance(self, *batch: Tensor) -> Tensor:
         """The logit of each pair."""
+        return self.outputs(*batch)[:, 0]
+
+    def outputs(self, *batch: Tensor) -> Tensor:
+        """All outputs of the head for each pair: the logit first."""
         pooled = torch.tanh(self(*batch) @ self.pooler_weight + self.pooler_bias)
-        return (pooled @ self.classifier_weight + self.classifier_bias)[:, 0]
+        return pooled @ self.classifier_weight + self.classifier_bias
 
     def weights(self) -> Weights:
         """The weights under their names in the original checkpoint."""

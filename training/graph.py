@@ -148,7 +148,7 @@ class _Writer:
 def write_model(
     weights: Weights, *, heads: int = HEADS, limit: int = WEIGHT_LIMIT, factors: dict[str, Floats] | None = None
 ) -> bytes:
-    """The ONNX file of a model: a cross-encoder with one logit if it has a classifier, an embedder otherwise.
+    """The ONNX file of a model: a cross-encoder with its logits if it has a classifier, an embedder otherwise.
 
     The embedder's output has one token of each text, the first. `factors` are those of `training.smoothing`.
     """
@@ -172,4 +172,4 @@ def write_model(
         pooled = graph.op("Add", product, graph.constant(f"{name}.bias", weights[f"{name}.bias"]), out=out)
         if name == "pooler.dense":
             pooled = graph.op("Tanh", pooled)
-    return graph.model(inputs, {"logits": ["batch", 1]})
+    return graph.model(inputs, {"logits": ["batch", len(weights["classifier.bias"])]})
