@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers
 
-from training.judge.pieces import Piece, Query, Turn, pieces
+from training.judge.changes import Pair, of_another_person, of_pieces, written_pairs
+from training.judge.pieces import FOLDER, Piece, Query, Turn, pieces
 from training.packed import Conversation, read, read_conversations, split_held_out
 from training.prepare import Pool, save
 from training.questions import RENAMED, rename_speakers
@@ -34,6 +35,9 @@ CONTEXT_TOKENS = 44
 RULE_QUERY = "[rule]"
 """With this query, the judge says whether a memory states a standing rule or preference."""
 
+CHANGE_QUERY = "[change]"
+"""Before an older statement, this asks what a newer one does to it."""
+
 INSIDE, OUTSIDE = "at that time", "at another time"
 """What stands before a memory if the query names a period."""
 
@@ -44,6 +48,9 @@ SOURCES = (
 """The labelled sources that are trained on beside the pieces."""
 
 PASSAGES = ("squad", "xquad", "realmem", "wow")
+ASKED_OF = 3
+"""Of how many pieces a prompt that needs no memory is asked."""
+
 NEAREST = 12
 CANDIDATES = 40
 """How many turns of a conversation are candidates of a query; of a longer one, half share most words with it."""
@@ -130,7 +137,28 @@ def training_rows(data: Path) -> tuple[list[list[Turn]], list[Row]]:
     for piece in pieces(data):
         if piece.split == "train":
             rows += _of_piece(piece, groups, chance)
+    first = next(row.group for row in rows if row.source == "written")
+    rows += _everyday(groups, range(first, len(groups)), chance)
     return groups, rows
+
+
+def _everyday(groups: list[list[Turn]], places: Sequence[int], chance: random.Random) -> list[Row]:
+    """Prompts that need no memory, and prompts with the one note that they need, each asked of several pieces.
+
+    `places` are the groups that are pieces. A note that is needed becomes a turn of one of them.
+    """
+    rows = []
+    for line in read(FOLDER / "everyday.jsonl.xz"):
+        if line["split"] != "train":
+            continue
+        if not line.get("needs"):
+            chosen = chance.sample(places, ASKED_OF)
+            rows += [Row(line["text"], group, "everyday", "written", (), ()) for group in chosen]
+        else:
+            group = chance.choice(places)
+            groups[group] = [*groups[group], Turn(chance.choice(("", "User")), line["needs"])]
+            rows.append(Row(line["text"], group, "prompt", "written", (len(groups[group]) - 1,), ()))
+    return rows
 
 
 def _of_conversation(one: Conversation, groups: list[list[Turn]], chance: random.Random) -> list[Row]:
@@ -157,7 +185,9 @@ def _of_piece(piece: Piece, groups: list[list[Turn]], chance: random.Random) -> 
     swapped = [swap for row in answers for swap in _swaps(row, turns, chance)]
     timed = [timed for row in answers if chance.random() < 0.3 for timed in _timed(row, len(turns), chance)]
     of_period = _of_period(group, source, turns, chance)
-    rules = [Row(RULE_QUERY, group, "rule", source, piece.rules, ())] if piece.rules else []
+    # Only of the written pieces it is known that no other turn states a rule.
+    has_rules = bool(piece.rules) or piece.source.startswith("own-")
+    rules = [Row(RULE_QUERY, group, "rule", source, piece.rules, ())] if has_rules else []
     return [*rows, *swapped, *timed, *([of_period] if of_period else []), *rules]
 
 
@@ -258,6 +288,34 @@ def arrays_of(groups: list[list[Turn]], rows: list[Row], pool: QueryPool) -> dic
     }
 
 
+def pairs_of_statements(data: Path) -> list[Pair]:
+    """All pairs of an older and a newer statement."""
+    chance = random.Random(SEED)
+    conversations = {(one.source, one.id): one for one in read_conversations(data)}
+    written = list(written_pairs(conversations))
+    names = sorted({pair.older.speaker for pair in written} - {"", "User", "Assistant"})
+    swapped = [pair for pair in of_another_person(written, names, chance) if pair.split == "train"]
+    return [*written, *swapped, *of_pieces(pieces(data), chance)]
+
+
+def arrays_of_pairs(pairs: list[Pair], pool: QueryPool) -> dict[str, np.ndarray]:
+    """The pairs as arrays."""
+
+    def said(speaker: str) -> str:
+        return f"{speaker}:" if speaker else ""
+
+    older = [f"{CHANGE_QUERY} {said(pair.older.speaker)} {pair.older.text}" for pair in pairs]
+    return {
+        "pair_older": pool.add_queries(older),
+        "pair_speaker": pool.add([said(pair.newer.speaker) for pair in pairs], 12),
+        "pair_newer": pool.add([pair.newer.text for pair in pairs], TURN_TOKENS),
+        "pair_before": pool.add([pair.newer.before for pair in pairs], CONTEXT_TOKENS),
+        "pair_label": np.array([pair.label for pair in pairs], np.int32),
+        "pair_attribute": np.array([pair.attribute for pair in pairs], np.int32),
+        "pair_weight": np.array([pair.weight for pair in pairs], np.float32),
+    }
+
+
 def prepare(data: Path, tokenizer: Any) -> dict[str, np.ndarray]:
     """All arrays of the trainer, those of the pieces for development with the prefix `dev/`."""
     pool = QueryPool(tokenizer)
@@ -272,11 +330,15 @@ def prepare(data: Path, tokenizer: Any) -> dict[str, np.ndarray]:
     arrays["passages"] = pool.add([passage for _, passage in pairs], TURN_TOKENS)
     arrays["passage_queries"] = pool.add_queries([question for question, _ in pairs])
     arrays["passage_nearest"] = nearest
+    changes = pairs_of_statements(data)
+    for split, prefix in (("train", ""), ("dev", "dev/")):
+        chosen = [pair for pair in changes if pair.split == split]
+        arrays |= {f"{prefix}{name}": array for name, array in arrays_of_pairs(chosen, pool).items()}
     arrays["marks"] = pool.add([INSIDE, OUTSIDE], 8)
     arrays["tokens"] = pool.tokens()
     print(
         f"n: {len(rows):,} queries {dict(Counter(row.kind for row in rows))}, {len(groups):,} groups, "
-        f"{len(arrays['turns']):,} turns, {len(pairs):,} passages, {len(arrays['tokens']):,} tokens; dev {len(asked):,}"
+        f"{len(arrays['turns']):,} turns, {len(pairs):,} passages, {len(changes):,} pairs of statements, {len(arrays['tokens']):,} tokens; dev {len(asked):,}"
     )
     return arrays
 

@@ -19,10 +19,12 @@ from torch import Tensor
 
 from training.bert import Bert, Layer, Pieces, run
 from training.device_data import open_weights
+from training.judge.changes import ATTRIBUTES, LABELS, NO_CHANGE
 from training.judge.prepare import CONTEXT_TOKENS
 from training.prepare import load
 from training.recipe import read_options
 from training.weight_files import save_weights
+from training.weights import Weights
 
 STEP_TOKENS = 160_000
 READ = 16
@@ -35,7 +37,8 @@ SOURCE_WEIGHT = {
     "molweni": 1.0, "recall-bench": 1.0, "proactivemem": 1.0, "precisionmem": 1.0,
 }  # fmt: skip
 KIND_WEIGHT = {
-    "answer": 1.0, "never": 1.4, "prompt": 1.4, "idle": 1.4, "change": 1.0, "swap": 0.6, "timed": 0.4, "rule": 6.0,
+    "answer": 1.0, "never": 1.4, "prompt": 1.4, "idle": 1.4, "change": 1.0, "swap": 0.6, "timed": 0.4, "rule": 3.0,
+    "everyday": 0.5,
 }  # fmt: skip
 
 
@@ -47,6 +50,7 @@ class Recipe:
     rate: float = 5e-5
     queries: int = 112
     passages: int = 24
+    statements: int = 48
     dropout: float = 0.1
     seed: int = 3
     pointwise: float = 4.0
@@ -120,6 +124,75 @@ class Passages:
         one = torch.ones_like(query)
         starts = [one * 0, self.queries[query, 0], one, self.texts[passage, 0], one]
         return Pieces(starts, [one, self.queries[query, 1], one, self.texts[passage, 1], one], second=3)
+
+
+class Statements:
+    """Pairs of an older and a newer statement, on the device."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], prefix: str, device: str) -> None:
+        self.older, self.speaker, self.newer, self.before, self.label, self.attribute = (
+            torch.from_numpy(arrays[f"{prefix}pair_{name}"].astype(np.int64)).to(device)
+            for name in ("older", "speaker", "newer", "before", "label", "attribute")
+        )
+        self.weight = torch.from_numpy(arrays[f"{prefix}pair_weight"]).to(device)
+
+    def pairs(self, chosen: Tensor) -> Pieces:
+        """[CLS] [change] speaker: older [SEP] speaker: newer [SEP] (the turn before [SEP])."""
+        one = torch.ones_like(chosen)
+        before, length = self.before[chosen].unbind(1)
+        starts = [one * 0, self.older[chosen, 0], one, self.speaker[chosen, 0], self.newer[chosen, 0], one, before, one]
+        has = (length > 0).long()
+        lengths = [one, self.older[chosen, 1], one, self.speaker[chosen, 1], self.newer[chosen, 1], one, length, has]
+        return Pieces(starts, lengths, second=3)
+
+
+def with_outputs(weights: Weights, seed: int = 3) -> Weights:
+    """The weights with an output for each label of a pair of statements and each attribute beside the logit."""
+    more = len(LABELS) + len(ATTRIBUTES)
+    width = weights["classifier.weight"].shape[0]
+    random = np.random.default_rng(seed).normal(0, 0.02, (width, more)).astype(np.float32)
+    return weights | {
+        "classifier.weight": np.concatenate([weights["classifier.weight"], random], axis=1),
+        "classifier.bias": np.concatenate([weights["classifier.bias"], np.zeros(more, np.float32)]),
+    }
+
+
+def _of_statements(model: Bert, pool: Tensor, data: Statements, recipe: Recipe) -> Tensor:
+    chosen = torch.multinomial(data.weight, recipe.statements)
+    outputs = run(model.outputs, pool, data.pairs(chosen), budget=STEP_TOKENS)
+    label = functional.log_softmax(outputs[:, 1 : 1 + len(LABELS)], 1)
+    known = data.label[chosen]
+    certain = functional.nll_loss(label, known.clamp(max=NO_CHANGE - 1), reduction="none")
+    loss = torch.where(known == NO_CHANGE, -torch.logsumexp(label[:, 2:], 1), certain).mean()
+    attribute = data.attribute[chosen]
+    has = (attribute >= 0).float()
+    named = functional.cross_entropy(outputs[:, 1 + len(LABELS) :], attribute.clamp(min=0), reduction="none")
+    return loss + 0.2 * (named * has).sum() / has.sum().clamp(min=1)
+
+
+@torch.no_grad()
+def figures_of_statements(model: Bert, pool: Tensor, data: Statements) -> dict[str, float]:
+    """How well the probability of a change separates changes from other pairs, and the attribute named first."""
+    every = torch.arange(len(data.label), device=data.label.device)
+    outputs = run(model.eval().outputs, pool, data.pairs(every), budget=600_000)
+    probability = outputs[:, 1 : 1 + len(LABELS)].softmax(1)
+    changes = probability[:, :2].sum(1).cpu().numpy()
+    label, read = data.label.cpu().numpy(), data.label < NO_CHANGE
+    right = (probability.argmax(1) == data.label)[read].float().mean()
+    named = data.attribute >= 0
+    attribute = (outputs[:, 1 + len(LABELS) :].argmax(1) == data.attribute)[named].float().mean()
+    model.train()
+    others = np.sort(changes[label == NO_CHANGE])
+    least = others[int(len(others) * 0.99)]
+    return {
+        f"change/no change n={int((label < 2).sum())}+{int(((label >= 2) & (label < NO_CHANGE)).sum())}": round(
+            auroc(changes[label < 2], changes[(label >= 2) & (label < NO_CHANGE)]), 3
+        ),
+        f"change/pairs of turns n={len(others)}": round(auroc(changes[label < 2], others), 3),
+        "changes found, 1 % of pairs of turns taken for one": round(float((changes[label < 2] > least).mean()), 3),
+        "labels right": round(float(right), 3),
+        "attributes right": round(float(attribute), 3),
+    }
 
 
 def with_dropout(model: Bert, share: float) -> None:
@@ -224,7 +297,9 @@ class Sampler:
         return asked, best.indices, best.values < 8.0
 
 
-def loss_of(model: Bert, data: Turns, sampler: Sampler, passages: Passages, recipe: Recipe) -> Tensor:
+def loss_of(
+    model: Bert, data: Turns, sampler: Sampler, passages: Passages, statements: Statements, recipe: Recipe
+) -> Tensor:
     """The loss of one step."""
     asked, columns, present = sampler.draw(recipe.queries)
     turn, label = data.candidates[asked].gather(1, columns), data.label[asked].gather(1, columns)
@@ -248,7 +323,8 @@ def loss_of(model: Bert, data: Turns, sampler: Sampler, passages: Passages, reci
     best = torch.where(has, table.masked_fill(~gold, -1e4).max(1).values, table.max(1).values)
     answerable = functional.binary_cross_entropy_with_logits(best, has.float())
     of_turns = recipe.pointwise * pointwise + recipe.listwise * listwise + recipe.answerable * answerable
-    return of_turns + 0.25 * recipe.pointwise * _of_passages(model, data, passages, recipe)
+    of_statements = _of_statements(model, data.pool, statements, recipe)
+    return of_turns + 0.25 * recipe.pointwise * _of_passages(model, data, passages, recipe) + of_statements
 
 
 def _of_passages(model: Bert, data: Turns, passages: Passages, recipe: Recipe) -> Tensor:
@@ -264,7 +340,9 @@ def _of_passages(model: Bert, data: Turns, passages: Passages, recipe: Recipe) -
     return 0.6 * pointwise + 0.1 * functional.cross_entropy(logits, torch.zeros_like(query))
 
 
-def train(model: Bert, data: Turns, dev: Turns, passages: Passages, recipe: Recipe) -> tuple[int, dict[str, float]]:
+def train(
+    model: Bert, data: Turns, dev: Turns, passages: Passages, changes: tuple[Statements, Statements], recipe: Recipe
+) -> tuple[int, dict[str, float]]:
     """All steps; the weights become the moving average of those of the steps. Return how many, and the figures."""
     found = mined(model.eval(), data)
     print("before", figures(model, dev), flush=True)
@@ -278,7 +356,7 @@ def train(model: Bert, data: Turns, dev: Turns, passages: Passages, recipe: Reci
     while (share := (time.monotonic() - began) / recipe.seconds) < 1:
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate * min(1, share / 0.06) * (0.5 * (1 + np.cos(np.pi * share)) + 0.02)
-        loss = loss_of(model, data, sampler, passages, recipe)
+        loss = loss_of(model, data, sampler, passages, changes[0], recipe)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
@@ -293,11 +371,11 @@ def train(model: Bert, data: Turns, dev: Turns, passages: Passages, recipe: Reci
                 flush=True,
             )
         if step % 1000 == 0:
-            print(step, figures(model, dev), flush=True)
+            print(step, figures(model, dev) | figures_of_statements(model, data.pool, changes[1]), flush=True)
     with torch.no_grad():
         for one, mean in zip(trained, average, strict=True):
             one.copy_(mean)
-    return step, figures(model, dev)
+    return step, figures(model, dev) | figures_of_statements(model, data.pool, changes[1])
 
 
 def main() -> None:
@@ -307,7 +385,8 @@ def main() -> None:
     torch.manual_seed(recipe.seed)
     arrays = load(folder / "judge.npz.xz")
     data, dev, passages = Turns(arrays, "", device), Turns(arrays, "dev/", device), Passages(arrays, device)
-    model = Bert(open_weights(folder / "base.onnx.xz")).to(device)
+    changes = Statements(arrays, "", device), Statements(arrays, "dev/", device)
+    model = Bert(with_outputs(open_weights(folder / "base.onnx.xz"))).to(device)
     counts: dict[str, int] = defaultdict(int)
     for kind in data.kinds:
         counts[kind] += 1
@@ -317,7 +396,7 @@ def main() -> None:
     for run_number in range(recipe.runs):
         torch.manual_seed(recipe.seed + run_number)
         model.load_state_dict(start)
-        steps, found = train(model, data, dev, passages, recipe)
+        steps, found = train(model, data, dev, passages, changes, recipe)
         print("after", steps, found, flush=True)
         made.append(({name: value.clone() for name, value in model.state_dict().items()}, steps, found))
     if recipe.runs > 1:  # the mean of the weights of several runs is often better than each of them
