@@ -9,7 +9,6 @@ import hashlib
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from training.judge.pieces import FOLDER, SEED, Piece, Split, Turn, split_of

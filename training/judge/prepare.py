@@ -338,7 +338,8 @@ def prepare(data: Path, tokenizer: Any) -> dict[str, np.ndarray]:
     arrays["tokens"] = pool.tokens()
     print(
         f"n: {len(rows):,} queries {dict(Counter(row.kind for row in rows))}, {len(groups):,} groups, "
-        f"{len(arrays['turns']):,} turns, {len(pairs):,} passages, {len(changes):,} pairs of statements, {len(arrays['tokens']):,} tokens; dev {len(asked):,}"
+        f"{len(arrays['turns']):,} turns, {len(pairs):,} passages, {len(changes):,} pairs of statements, "
+        f"{len(arrays['tokens']):,} tokens; dev {len(asked):,}"
     )
     return arrays
 
