@@ -21,11 +21,8 @@ PREFIX = "RETENTIVE_"
 
 DEFAULT_EMBEDDER = "memory-small"
 
-SETTINGS = ("store", "profile", "busy_seconds", "given_days", "embedder", "compare_embedder", "server", "llm", "tuning")
+SETTINGS = ("store", "profile", "busy_seconds", "given_days", "embedder", "server", "llm", "tuning")
 """The names of all settings, see `settings.Settings`."""
-
-EMBEDDERS = ("embedder", "compare_embedder")
-"""The settings that are embedders. A variable with such a name alone names the embedder."""
 
 _SUGGESTED = re.compile(
     r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
@@ -225,12 +222,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         setting = name.removeprefix(PREFIX).lower()
         if setting in ("store", "profile", "busy_seconds", "given_days"):
             found[setting] = value
-        elif setting in EMBEDDERS:
-            found.setdefault(setting, {})["name"] = value
-        elif setting.startswith(tuple(f"{name}_" for name in EMBEDDERS)):
-            section = next(name for name in EMBEDDERS if setting.startswith(f"{name}_"))
-            found.setdefault(section, {})[setting.removeprefix(f"{section}_")] = value
-        elif setting.startswith(("server_", "llm_")):
+        elif setting == "embedder":
+            found.setdefault("embedder", {})["name"] = value
+        elif setting.startswith(("embedder_", "server_", "llm_")):
             section, _, field = setting.partition("_")
             found.setdefault(section, {})[field] = _split_list(value) if field in ("hosts", "origins") else value
         elif setting.startswith("tuning_"):

@@ -129,11 +129,6 @@ class Settings(Checked):
         description="Days for which the log of what agents were given is kept; 0 keeps no log.",
     )
     embedder: EmbedderSettings = EmbedderSettings()
-    compare_embedder: EmbedderSettings | None = field(
-        default=None,
-        description="Another embedder that the playground can compare with. In the config file it is a table with the "
-        "names of `[embedder]`; variables such as RETENTIVE_COMPARE_EMBEDDER_MODEL set its other values.",
-    )
     server: ServerSettings = ServerSettings()
     llm: LlmSettings = LlmSettings()
     tuning: dict[str, Any] = field(default_factory=dict, description="Parameters that differ from the store's tuning.")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from retentive.engine import Engine
-from retentive.settings import EmbedderSettings, Settings
 from tests.browser.test_memories_page import EVIL, is_too_wide, serious
 
 LOGINS = "why did the logins fail?"
@@ -117,30 +115,4 @@ def test_the_judged_queries_are_measured_with_a_paired_test(page, base_url, engi
     expect(page.locator(".compare-side-a")).to_be_hidden()
     expect(page.locator(".compare-left")).to_contain_text("I must not eat groundnuts")
     assert not is_too_wide(page)
-    assert serious(page) == []
-
-
-@pytest.mark.parametrize(
-    ("embedder", "settings"), [(None, Settings(store="", embedder=EmbedderSettings(name="none")))], ids=["keyword"]
-)
-def test_another_model_is_compared_after_the_memories_were_embedded_with_it(page, base_url, engine: Engine):
-    allergy = engine.remember("I must not eat groundnuts").id
-    engine.judge(ALLERGIES, good=[allergy])
-    page.goto(f"{base_url}/#/compare?b=semantic-only&q={ALLERGIES}")
-    expect(page.get_by_label("Model of A").locator("option:checked")).to_have_text("Model: none")
-    page.get_by_label("Model of B").select_option("memory-small")
-
-    expect(page.locator(".compare-models")).to_contain_text(re.compile(r"memory-small searches \d+ memories"))
-    expect(page.locator(".compare-side-b h2")).to_have_text("B: semantic-only, memory-small")
-    body = {"query": ALLERGIES, "b": "semantic-only", "embedderB": "memory-small", "limit": 10}
-    found = page.request.post(f"{base_url}/v1/recall/compare", data=body).json()
-    expect(page.locator(".compare-side-b .compare-text")).to_have_text(
-        [hit["memory"]["text"] for hit in found["b"]["hits"]]
-    )
-    assert allergy in [hit["id"] for hit in found["b"]["hits"]]
-    assert allergy not in [hit["id"] for hit in found["a"]["hits"]]
-    expect(page.locator(".compare-verdict")).to_contain_text("B is better than A")
-    assert "bModel=memory-small" in page.url
-    page.get_by_role("button", name="Swap A and B").click()
-    expect(page.locator(".compare-verdict")).to_contain_text("B is worse than A")
     assert serious(page) == []

@@ -104,9 +104,6 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("POST", "/v1/tune"): [{"json": {}}],
     ("GET", "/v1/tune"): [{}],
     ("DELETE", "/v1/tune"): [{}],
-    ("GET", "/v1/embedders"): [{}],
-    ("POST", "/v1/embedders"): [{"json": {"name": SECRET}}],  # see test_http_embedders.py
-    ("DELETE", "/v1/embedders"): [{}],
     ("POST", "/v1/import"): [{**IMPORT, "params": {"name": "m.jsonl", "project": f"{SECRET}-project"}}],
     ("GET", "/v1/tokens"): [{}],
     ("POST", "/v1/tokens"): [{"json": {"allProfiles": True}}, {"json": {"profile": f"{SECRET}-profile"}}],

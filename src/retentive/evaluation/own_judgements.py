@@ -176,19 +176,15 @@ class Comparison:
         return {name: p_value(self.b.values[name], self.a.values[name]) for name in COMPARED}
 
 
-Side = tuple[Engine, Tuning]
-"""One side of a comparison: who recalls, and with which tuning."""
-
-
-def compare(queries: Sequence[EvaluationQuery], a: Side, b: Side) -> Comparison:
-    """Compare two tunings, or two engines on the same memories, on some queries, without recording use.
+def compare(engine: Engine, queries: Sequence[EvaluationQuery], a: Tuning, b: Tuning) -> Comparison:
+    """Compare two tunings on some queries, without recording use.
 
     Unlike an evaluation it accepts degraded recalls, and reports them: it shows what a user of the engine gets now.
     """
     load_library()
     degraded: tuple[str, str | None] | None = None
     metrics = []
-    for engine, tuning in (a,) if a == b else (a, b):
+    for tuning in (a,) if a == b else (a, b):
         found = {}
         for query in queries:
             answer = recall_query(engine, query, tuning)

@@ -16,7 +16,6 @@ from retentive.chat.proxy import CONTEXT_HEADERS, Chat
 from retentive.engine import Engine
 from retentive.server.http.auth import RequestGuard, WorkInProgress
 from retentive.server.http.documents_page import add_documents
-from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.expiry import sweeping
 from retentive.server.http.mcp_mount import HEADERS, McpMount
 from retentive.server.http.openapi import COMMON_PROBLEMS, TAGS, add_docs_page, add_problem_schema
@@ -70,7 +69,6 @@ def create_app(engine: Engine, settings: Settings | None = None, *, peers: Peers
     app.state.tune_job = TuneJob()
     app.state.tune_peers = TunePeers(app.state.tune_job, peers)
     answer_peers(app.state.tune_job, app.state.tune_peers)
-    app.state.embedder_copies = EmbedderCopies(engine, settings, workers=peers is not None)
     app.state.peers = peers
     add_problem_handlers(app)
     _add_middleware(app, settings)
@@ -111,7 +109,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     chat: Chat = app.state.chat
     mcp: McpMount = app.state.mcp
     tune_job: TuneJob = app.state.tune_job
-    copies: EmbedderCopies = app.state.embedder_copies
     telemetry.start()
     peers: Peers | None = app.state.peers
     async with AsyncExitStack() as stack:
@@ -122,7 +119,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.push_async_callback(chat.close)
         await stack.enter_async_context(mcp.run())
         await stack.enter_async_context(tune_job.open())
-        await stack.enter_async_context(copies.open())
         await stack.enter_async_context(sweeping(app.state.engine, app.state.settings.server))
         yield
 

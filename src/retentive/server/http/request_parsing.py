@@ -376,7 +376,6 @@ SessionName = Annotated[
     ),
 ]
 """The name of a session; an integer is the name of that number."""
-EmbedderName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 _FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],

@@ -421,25 +421,6 @@ class TuneProgress(_Response):
     result: TuneResult | None
 
 
-class EmbedderCopy(_Response):
-    """An embedder that can be compared with the configured one, and whether the memories are embedded with it."""
-
-    name: str
-    state: Literal["absent", "running", "ready", "failed", "stopped"]
-    done: int = Field(description="Number of memories that were embedded by this run.")
-    total: int
-    memories: int = Field(description="Number of memories in the copy.")
-    at: datetime | None = Field(description="When the memories were copied. Later changes are not in the copy.")
-    detail: str | None = Field(description="The reason for a failure.")
-
-
-class EmbedderCopyList(_Response):
-    """The configured embedder, and those that can be compared with it."""
-
-    current: str | None = Field(description="The model of the configured embedder.")
-    embedders: list[EmbedderCopy]
-
-
 class TuningChange(_Response):
     """A change of the saved tuning parameters."""
 

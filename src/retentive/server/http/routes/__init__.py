@@ -7,7 +7,6 @@ from fastapi import FastAPI
 from retentive.server.http.routes import (
     catalogue,
     chat,
-    embedders,
     evaluation,
     facts,
     given,
@@ -31,7 +30,6 @@ ROUTERS = (
     catalogue.router,
     judgements.router,
     evaluation.router,
-    embedders.router,
     tokens.router,
     health.router,
     health.status_router,

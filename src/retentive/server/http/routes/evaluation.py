@@ -13,13 +13,11 @@ from retentive.evaluation.metrics import Metric, load_library
 from retentive.evaluation.own_judgements import COMPARED, NOTHING_JUDGED, compare, own_queries
 from retentive.evaluation.tune import BUDGET, DEFAULT_METRIC, MIN_QUERIES, SAMPLE, SEED, TuningResult
 from retentive.server.http.auth import MEASURE_COST, AdminView, ReadView
-from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import to_json
 from retentive.server.http.request_parsing import (
     INTEGER,
     CamelModel,
-    EmbedderName,
     NameFilter,
     StrictRoute,
     TuningChoice,
@@ -33,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["judgements"], route_class=StrictRoute)
 
 
 class MeasureIn(CamelModel):
-    """Two tunings to measure, each with an embedder; null is the current tuning, or the configured embedder."""
+    """Two tunings to measure; null is the current tuning."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"a": None, "b": {"keywordWeight": 5}}, {"b": "weighted"}]}
@@ -41,8 +39,6 @@ class MeasureIn(CamelModel):
 
     a: TuningChoice | None = None
     b: TuningChoice | None = None
-    embedder_a: EmbedderName | None = None
-    embedder_b: EmbedderName | None = None
     project: NameFilter | None = Field(None, description="Use only the queries of this project.")
     limit: Annotated[int, Field(ge=1, le=2000), INTEGER] = Field(
         500, description="Maximum number of queries; the last judged are used."
@@ -67,19 +63,17 @@ class TuneIn(CamelModel):
 @router.post(
     "/measure",
     response_model=Measured,
-    summary="Measure two tunings or two models on the judged queries",
-    responses=problem_responses(404, 409, 501),
+    summary="Measure two tunings on the judged queries",
+    responses=problem_responses(501),
 )
 def measure_tunings(request: Request, view: ReadView, body: MeasureIn) -> JSONResponse:
-    """Returns nDCG@10, any@5 and MRR of two tunings or models by judged query and in the mean, with a paired test.
+    """Returns nDCG@10, any@5 and MRR of two tunings by judged query and in the mean, with a paired test.
 
     A query counts if at least one memory was judged good for it. It does not record the use of memories.
     """
     request.app.state.work.charge(request, MEASURE_COST)
     load_library()  # fails first if the package is missing
     engine = view.engine
-    copies: EmbedderCopies = request.app.state.embedder_copies
-    engines = [copies.engine(view.profile, name) for name in (body.embedder_a, body.embedder_b)]
     judged = own_queries(engine, profile=view.profile, project=body.project)
     queries = judged[-body.limit :]
     if not queries:
@@ -93,7 +87,7 @@ def measure_tunings(request: Request, view: ReadView, body: MeasureIn) -> JSONRe
         }
         return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(COMPARED), **nothing})
     a, b = (engine.tuning.current(tuning_override(choice)) for choice in (body.a, body.b))
-    done = compare(queries, (engines[0], a), (engines[1], b))
+    done = compare(engine, queries, a, b)
     count = f"{len(queries):,} judged {'query' if len(queries) == 1 else 'queries'}"
     return JSONResponse(
         {

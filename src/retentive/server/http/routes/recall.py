@@ -15,7 +15,6 @@ from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.short_ids import short_ids
 from retentive.ranking import preset
 from retentive.server.http.auth import ReadView, recall_cost
-from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response, recall_to_json
 from retentive.server.http.request_parsing import (
@@ -23,7 +22,6 @@ from retentive.server.http.request_parsing import (
     INTEGER,
     AsOf,
     CamelModel,
-    EmbedderName,
     Id,
     Kinds,
     MetadataValue,
@@ -127,7 +125,7 @@ class ExplainIn(_QueryIn):
 
 
 class CompareIn(_QueryIn):
-    """A query and two tunings, each with an embedder; null is the current tuning, or the configured embedder."""
+    """A query and two tunings; null is the current tuning."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "What can Ana not eat?", "a": None, "b": {"keywordWeight": 5}}]}
@@ -135,8 +133,6 @@ class CompareIn(_QueryIn):
 
     a: TuningChoice | None = None
     b: TuningChoice | None = None
-    embedder_a: EmbedderName | None = None
-    embedder_b: EmbedderName | None = None
     dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
 
 
@@ -169,21 +165,17 @@ def explain_recall(request: Request, view: ReadView, body: ExplainIn) -> JSONRes
 @router.post(
     "/v1/recall/compare",
     response_model=RecallComparison,
-    summary="Compare two tunings or two models",
-    responses=problem_responses(404, 409),
+    summary="Compare two tunings",
 )
 def compare_recalls(request: Request, view: ReadView, body: CompareIn) -> JSONResponse:
-    """Returns the results of one query with two tunings or embedders, and the ranks of each memory in both.
+    """Returns the results of one query with two tunings, and the ranks of each memory in both.
 
-    An embedder other than the configured one needs a copy of the memories: see POST /v1/embedders. It does not record
-    the use of memories.
+    It does not record the use of memories.
     """
     request.app.state.work.charge(request, recall_cost(body.a, body.b))
-    copies: EmbedderCopies = request.app.state.embedder_copies
     query_a = body.to_query(view, body.a)
     query_b = replace(query_a, tuning=view.engine.tuning.current(tuning_override(body.b)))
-    sides = ((body.embedder_a, query_a), (body.embedder_b, query_b))
-    a, b = (copies.recall(view, embedder, query) for embedder, query in sides)
+    a, b = (view.recall(query, record_use=False) for query in (query_a, query_b))
     return JSONResponse(
         {
             "query": a.query,

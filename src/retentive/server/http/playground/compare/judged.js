@@ -1,4 +1,4 @@
-/** The metrics of two tunings or models on the judged queries, and a paired test of the difference. */
+/** The metrics of two tunings on the judged queries, and a paired test of the difference. */
 
 import { el, replace } from "../shared/dom.js";
 import { score, sentence, signed } from "../shared/format.js";
@@ -64,13 +64,7 @@ export function createJudged(app, run) {
       differing.length > MAX_ROWS && el("p", { class: "quiet small" }, `and ${differing.length - MAX_ROWS} more`));
   }
 
-  function clear() {
-    pending.abort();
-    replace(content);
-    element.setAttribute("aria-busy", "false");
-  }
-
-  return { element, measure, clear };
+  return { element, measure };
 }
 
 function verdict({ n, a, b, p, metrics: [metric] }) {

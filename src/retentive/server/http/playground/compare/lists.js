@@ -1,4 +1,4 @@
-/** The hits of one query with two tunings or models, side by side, with a line from the old rank of each memory to its new one. */
+/** The hits of one query with two tunings, side by side, with a line from the old rank of each memory to its new one. */
 
 import { el, svg } from "../shared/dom.js";
 import { day, memoryTime, plural } from "../shared/format.js";

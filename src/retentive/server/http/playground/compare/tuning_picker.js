@@ -1,4 +1,4 @@
-/** The choice of one of the two tunings: the saved one or a preset, parameters that differ from it, and the model. */
+/** The choice of one of the two tunings: the saved one or a preset, and parameters that differ from it. */
 
 import { parameterField } from "../recall/parameter_field.js";
 import { el, replace, unique } from "../shared/dom.js";
@@ -17,37 +17,31 @@ const SHORTCUTS = {
 
 /**
  * @param {string} name  "A" or "B"
- * @param {(choice: {base: string, changes: object, model: string}) => void} onChange
+ * @param {(choice: {base: string, changes: object}) => void} onChange
  */
 export function createTuningPicker(name, onChange) {
   const id = unique("tuning");
   const base = el("select", { id, onchange: () => change({ ...choice, base: base.value, changes: {} }) });
-  const model = el("select", { "aria-label": `Model of ${name}`, onchange: () => change({ ...choice, model: model.value }) });
   const add = el("select", { "aria-label": `Parameter of ${name} to change`, onchange: addParameter });
   const fields = el("div", { class: "compare-fields" });
   const element = el("section", { class: `panel compare-tuning compare-tuning-${name.toLowerCase()}`, "aria-label": `Tuning ${name}` },
-    el("div", { class: "compare-tuning-top" }, el("label", { for: id, class: "compare-name" }, name), base, add, model), fields);
-  let choice = { base: "", changes: {}, model: "" };
-  let settings = null; // {schema, saved, presets, models}
+    el("div", { class: "compare-tuning-top" }, el("label", { for: id, class: "compare-name" }, name), base, add), fields);
+  let choice = { base: "", changes: {} };
+  let settings = null; // {schema, saved, presets}
   let shown = {};
 
   function load(loaded) {
     settings = loaded;
     replace(base, el("option", { value: "" }, "Saved tuning"), Object.keys(settings.presets).map((preset) => el("option", { value: preset }, preset)));
-    const { current, others } = settings.models;
-    replace(model, el("option", { value: "" }, `Model: ${current ?? "none"}`), others.map((other) => el("option", { value: other }, `Model: ${other}`)),
-      !others.length && el("option", { disabled: true }, "No other model is installed"));
   }
 
   const baseValues = () => settings.presets[choice.base] ?? settings.saved;
 
-  /** Show a choice; a preset, parameters or a model that do not exist are left out. */
-  function show({ base: wanted, changes, model: wantedModel }) {
+  /** Show a choice; a preset or parameters that do not exist are left out. */
+  function show({ base: wanted, changes }) {
     const known = Object.entries(changes).filter(([parameter]) => parameter in settings.schema);
-    choice = { base: wanted in settings.presets ? wanted : "", changes: Object.fromEntries(known),
-      model: settings.models.others.includes(wantedModel) ? wantedModel : "" };
+    choice = { base: wanted in settings.presets ? wanted : "", changes: Object.fromEntries(known) };
     base.value = choice.base;
-    model.value = choice.model;
     const names = Object.keys(choice.changes);
     replace(add, el("option", { value: "" }, "Change a parameter…"),
       el("optgroup", { label: "Often compared" }, Object.keys(SHORTCUTS).filter(isUseful).map((label) => el("option", { value: label }, label))),
@@ -104,7 +98,7 @@ export function asTuning({ base, changes }) {
 }
 
 /** A choice in words. */
-export function tuningName({ base, changes, model }) {
+export function tuningName({ base, changes }) {
   const count = Object.keys(changes).length;
-  return `${base || "saved tuning"}${count ? ` with ${count === 1 ? "1 change" : `${count} changes`}` : ""}${model ? `, ${model}` : ""}`;
+  return `${base || "saved tuning"}${count ? ` with ${count === 1 ? "1 change" : `${count} changes`}` : ""}`;
 }

@@ -1,11 +1,10 @@
-/** The Compare view: two tunings or models on one query, and on the judged queries. The address has all of it. */
+/** The Compare view: two tunings on one query, and on the judged queries. The address has all of it. */
 
 import { el, replace } from "../shared/dom.js";
 import { duration, sentence } from "../shared/format.js";
 import { sampleQueries } from "../shared/samples.js";
 import { createJudged } from "./judged.js";
 import { comparisonLists, movesSentence } from "./lists.js";
-import { createModels } from "./models.js";
 import { asTuning, createTuningPicker, tuningName } from "./tuning_picker.js";
 
 export const title = "Compare";
@@ -25,12 +24,11 @@ export function mount(root, app) {
     query.focus();
     scrollTo({ top: 0 });
   });
-  const models = createModels(app, () => { recalled = measured = ""; compare(); });
   const form = el("form", { class: "compare-form", role: "search", onsubmit: submit },
     el("label", { class: "compare-query" }, el("span", { class: "visually-hidden" }, "Query"), query),
     el("label", {}, el("span", { class: "visually-hidden" }, "Number of hits"), limit), el("button", { class: "button primary" }, "Compare"));
-  const view = el("div", { class: "compare" }, el("h1", { class: "visually-hidden" }, "Compare two tunings or models"), form,
-    el("div", { class: "compare-tunings" }, pickers.a.element, swap, pickers.b.element), models.element, results, judged.element);
+  const view = el("div", { class: "compare" }, el("h1", { class: "visually-hidden" }, "Compare two tunings"), form,
+    el("div", { class: "compare-tunings" }, pickers.a.element, swap, pickers.b.element), results, judged.element);
   let pending = new AbortController();
   let timer = 0;
   let isLoaded = false;
@@ -48,12 +46,12 @@ export function mount(root, app) {
   function choiceOf(side) {
     const { params } = app.route;
     const base = params.get(side) ?? (side === "b" ? DEFAULT_B : "");
-    return { base: base === "saved" ? "" : base, changes: parseChanges(params.get(`${side}Set`)), model: params.get(`${side}Model`) ?? "" };
+    return { base: base === "saved" ? "" : base, changes: parseChanges(params.get(`${side}Set`)) };
   }
 
-  function asParams(side, { base, changes, model }) {
+  function asParams(side, { base, changes }) {
     const set = Object.keys(changes).length ? JSON.stringify(changes) : null;
-    return { [side]: base || "saved", [`${side}Set`]: set, [`${side}Model`]: model };
+    return { [side]: base || "saved", [`${side}Set`]: set };
   }
 
   function setChoice(side, choice) {
@@ -77,16 +75,12 @@ export function mount(root, app) {
 
   async function compare() {
     const choices = { a: pickers.a.value(), b: pickers.b.value() };
-    const sides = { a: asTuning(choices.a), b: asTuning(choices.b),
-      ...(choices.a.model && { embedderA: choices.a.model }), ...(choices.b.model && { embedderB: choices.b.model }) };
+    const sides = { a: asTuning(choices.a), b: asTuning(choices.b) };
     const text = (app.route.params.get("q") ?? "").trim();
-    const same = JSON.stringify(sides.a) === JSON.stringify(sides.b) && choices.a.model === choices.b.model;
+    const same = JSON.stringify(sides.a) === JSON.stringify(sides.b);
     const measureKey = JSON.stringify([sides, app.scope.value]);
     const recallKey = JSON.stringify([text, sides, limit.value, app.scope.value]);
     if (recallKey === recalled && measureKey === measured) return;
-    const needed = [choices.a.model, choices.b.model].filter(Boolean);
-    if (needed.length) clear(); // what is shown is of another choice
-    if (!(await models.prepare([...new Set(needed)]))) return;
     if (measureKey !== measured) judged.measure(sides, same);
     measured = measureKey;
     if (recallKey === recalled) return;
@@ -95,13 +89,6 @@ export function mount(root, app) {
     pending = new AbortController();
     if (text) await recall(text, sides, choices, pending.signal);
     else replace(results, intro());
-  }
-
-  function clear() {
-    pending.abort();
-    recalled = measured = "";
-    replace(results);
-    judged.clear();
   }
 
   async function recall(text, sides, choices, signal) {
@@ -138,9 +125,9 @@ export function mount(root, app) {
 
   async function load() {
     try {
-      const [schema, saved, presets, known] = await Promise.all(
-        [app.api.get("settings/schema"), app.api.get("settings"), app.api.get("settings/presets"), models.load()]);
-      for (const picker of Object.values(pickers)) picker.load({ schema: schema.properties, saved, presets, models: known });
+      const [schema, saved, presets] = await Promise.all(
+        [app.api.get("settings/schema"), app.api.get("settings"), app.api.get("settings/presets")]);
+      for (const picker of Object.values(pickers)) picker.load({ schema: schema.properties, saved, presets });
       isLoaded = true;
       followRoute();
     } catch (error) {
@@ -155,7 +142,6 @@ export function mount(root, app) {
   return () => {
     removeListener();
     clearTimeout(timer);
-    models.stop();
     pending.abort();
   };
 }
