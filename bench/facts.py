@@ -212,7 +212,7 @@ def measure_coexisting(folder: Path, embedder: Embedder, pairs: int, seed: int) 
     return f"coexisting pairs: {pairs:,}; wrongly retired: {total - current}; suggestions raised: {suggested}"
 
 
-class RandomVectors:
+class RandomVectors(Embedder):
     """Vectors that depend on the text alone: the time of a model would only hide that of the search."""
 
     def __init__(self) -> None:
@@ -221,12 +221,6 @@ class RandomVectors:
     def embed(self, texts: Sequence[str]) -> Matrix:
         rows = np.stack([np.random.default_rng(abs(hash(text))).standard_normal(384) for text in texts])
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        """Do nothing: there is no model."""
 
 
 def measure_times(folder: Path, memories: int, share: float, seed: int) -> str:

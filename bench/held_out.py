@@ -26,7 +26,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, 
 from retentive.evaluation.metrics import Values, measure
 from retentive.evaluation.run import LIMIT, open_evaluation_embedder, open_loaded_engine
 from retentive.evaluation.tune import folds
-from retentive.inference.embedders import Embedder, embed_queries
+from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Query
 from retentive.ranking import PRESETS, Tuning
@@ -99,7 +99,7 @@ def finder(engine: Engine, read: EvaluationSet, embedder: Embedder, *, hidden: b
     now = engine.now()
 
     def find(query: EvaluationQuery, tuning: Tuning) -> list[str]:
-        vector = embed_queries(embedder, [embedder.split(query.text)[0]])[0]
+        vector = embedder.embed_queries([embedder.split(query.text)[0]])[0]
         text = hide_words(query.text) if hidden else query.text
         scope = engine.scope(project=query.project)
         recalled = Query(text, scope, tuning, query.asked_at or now, LIMIT, vector=vector)

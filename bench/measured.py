@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.corpus import BenchQuery, Matrix
+from retentive.inference.embedders import Embedder
 from retentive.models import Model
 
 
@@ -25,23 +26,13 @@ class Peer(Protocol):
         ...
 
 
-class ReadyEmbedder:
+class ReadyEmbedder(Embedder):
     """Returns prepared vectors as those of the real model, so that only writing is measured."""
 
     def __init__(self, model: Model, texts: Sequence[str], vectors: Matrix) -> None:
-        self._model = model
+        self.model = model
         self._rows = {text: row for row, text in enumerate(texts)}
         self._vectors = vectors
 
-    @property
-    def model(self) -> Model:
-        return self._model
-
     def embed(self, texts: Sequence[str]) -> Matrix:
         return self._vectors[np.fromiter((self._rows[text] for text in texts), np.intp, len(texts))]
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        """Do nothing."""

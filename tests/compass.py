@@ -9,11 +9,11 @@ from math import cos, radians, sin
 import numpy as np
 
 from retentive.errors import Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix
 from retentive.models import Model
 
 
-class Compass:
+class Compass(Embedder):
     """Points where a text says, or to 90 degrees; `down` makes it unreachable."""
 
     def __init__(self) -> None:
@@ -25,9 +25,3 @@ class Compass:
             raise Unavailable("the embedder does not answer")
         angles = [radians(int(found.group(1)) if (found := re.search(r"at(\d+)", text)) else 90) for text in texts]
         return np.array([(cos(angle), sin(angle)) for angle in angles], np.float32).reshape(-1, 2)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        pass

@@ -18,7 +18,7 @@ from bench.peers.protocol import PeerMemory, PeerQuery, Setup
 from bench.progress import Progress
 from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import Values, measure
-from retentive.inference.embedders import Embedder, embed_queries
+from retentive.inference.embedders import Embedder
 from retentive.models import indexed_text
 from retentive.transfer.formats.beir import SOURCE
 
@@ -118,7 +118,7 @@ def prepare(evaluation_set: EvaluationSet, embedder: Embedder, count: int | None
                 project = draft.project if scoped else None
                 memories.append(PeerMemory(id, text, tuple(row), project, draft.session, draft.speaker, occurred))
             advance(len(batch))
-    rows = embed_queries(embedder, [embedder.split(query.text)[0] for query in queries]).tolist()
+    rows = embedder.embed_queries([embedder.split(query.text)[0] for query in queries]).tolist()
     asked = tuple(
         PeerQuery(
             query.id,

@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix
 from retentive.models import Memory, Model
 from retentive.stores.base import Store
 from retentive.stores.values import Record
@@ -199,7 +199,7 @@ def children(*started: Child) -> Iterator[Sequence[Child]]:
 # Texts and vectors
 
 
-class TextVectors:
+class TextVectors(Embedder):
     """An embedder whose vectors are of a hash of the text, so that one of another text is recognised."""
 
     in_process = True
@@ -210,12 +210,6 @@ class TextVectors:
     def embed(self, texts: Sequence[str]) -> Matrix:
         rows = [text_vector(text, self.model) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        pass
 
 
 def text_vector(text: str, model: Model) -> Matrix:

@@ -24,6 +24,7 @@ from bench.peers.table import TITLES, to_markdown, write_into
 from bench.progress import Progress
 
 from retentive.evaluation.evaluation_set import read_evaluation_set
+from retentive.inference.embedders import Embedder
 from retentive.models import Model
 
 ADAPTER = "tests.bench.word_overlap"
@@ -101,19 +102,13 @@ def post(url: str, body: object) -> dict[str, list[dict[str, str]]]:
         return json.load(answer)
 
 
-class OneDimension:
+class OneDimension(Embedder):
     """An embedder that needs no model."""
 
     model = Model("none", "1", 1, "none")
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return np.ones((len(texts), 1), np.float32)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def write_set(folder: Path, queries: dict[str, str]) -> Path:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from retentive.chat.context import PromptContext, assemble
 from retentive.chat.prompt_block import note_line
-from retentive.chat.token_counting import ByteCounter, token_counter
+from retentive.chat.token_counting import BYTE_COUNTER, token_counter
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder
@@ -363,10 +363,10 @@ def test_the_embedders_tokenizer_counts_where_it_has_one(open_engine: Any, model
 
 
 def test_bytes_are_counted_where_there_is_no_tokenizer(engine: Engine) -> None:
-    assert isinstance(token_counter(engine), ByteCounter)
-    assert ByteCounter().count("") == 0
-    assert ByteCounter().count("abcd") == 2
-    assert ByteCounter().count("日本語") == 3
+    assert token_counter(engine) is BYTE_COUNTER
+    assert BYTE_COUNTER.count("") == 0
+    assert BYTE_COUNTER.count("abcd") == 2
+    assert BYTE_COUNTER.count("日本語") == 3
 
 
 def test_an_embedder_that_cannot_be_opened_costs_the_count_nothing_but_precision() -> None:

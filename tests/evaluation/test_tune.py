@@ -17,6 +17,7 @@ from retentive.evaluation.run import recall_documents
 from retentive.evaluation.search_space import GRID, differences, steps
 from retentive.evaluation.sensitivity import sensitivities, sensitivity_svg
 from retentive.evaluation.tune import folds, tune
+from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Model
 from retentive.ranking import PRESETS, Tuning
 from retentive.stores import open_store
@@ -29,7 +30,7 @@ COLOURS = ["red", "green", "blue", "white", "black", "amber", "ivory", "coral", 
 THINGS = ["lamp", "chair", "kettle", "ladder", "mirror", "pillow", "bucket", "hammer", "basket", "candle"]
 
 
-class NoisyEmbedder:
+class NoisyEmbedder(Embedder):
     """Gives every text a direction of its own, so that nearness says nothing."""
 
     model = Model("noise", "1", 16, "noise")
@@ -38,11 +39,6 @@ class NoisyEmbedder:
         seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) for text in texts]
         rows = np.stack([np.random.default_rng(seed).standard_normal(16) for seed in seeds]).astype(np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture(scope="module")

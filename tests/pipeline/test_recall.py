@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from retentive import Invalid, Unavailable
+from retentive.inference.embedders import Embedder
 from retentive.models import Model, Query
 from retentive.pipeline.recall import recall
 from retentive.stores import open_store
@@ -16,7 +17,7 @@ from retentive.stores.sqlite.search import SqliteSearch
 from tests.conftest import NOW
 
 
-class Counting:
+class Counting(Embedder):
     """An embedder that counts its calls, and fails or hangs when told to."""
 
     def __init__(self, *, fingerprint: str = "a" * 64) -> None:
@@ -35,12 +36,6 @@ class Counting:
             raise self.failure
         rows = [np.array([len(text), text.count("a"), text.count("e"), 1], np.float32) for text in texts]
         return np.stack([row / np.linalg.norm(row) for row in rows])
-
-    def split(self, text):
-        return [text]
-
-    def close(self):
-        pass
 
 
 def ids(answer) -> list[str]:

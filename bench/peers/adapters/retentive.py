@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.peers.protocol import LIMIT, PeerMemory, PeerQuery, Setup
 from retentive.engine import Engine
-from retentive.inference.embedders import CachedEmbedder, Embedder, context_reader, open_embedder
+from retentive.inference.embedders import CachedEmbedder, Embedder, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.inference.judge import LocalJudge
 from retentive.pipeline.remember import Draft
@@ -29,10 +29,9 @@ class Retentive:
 
     def prepare(self, memories: Sequence[PeerMemory]) -> None:
         """Read every vector into memory, also those of parts and of turns with the one before them."""
-        reader = context_reader(self._embedder)
         for memory in memories:
             before = self._last.get(memory.session)
-            pair = reader.in_context(memory.text, before) if reader and before else None
+            pair = self._embedder.in_context(memory.text, before) if before else None
             self._embedder.embed([*self._embedder.split(memory.text), *filter(None, [pair])])
             self._last |= {memory.session: memory.text} if memory.session else {}
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.peers.adapters.retentive import PACKAGES, Retentive
 from bench.peers.protocol import PeerMemory, Setup
+from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.onnx import MEMORY_SMALL
 from retentive.models import Model
 from retentive.ranking.relevance import FITTED_MODELS
@@ -17,7 +18,7 @@ __all__ = ["CONFIGURATION", "PACKAGES", "open"]
 CONFIGURATION = "as above, but one vector for each memory, as the peers have; no model is loaded"
 
 
-class Given:
+class Given(Embedder):
     """The vectors that the runner gave; a long text has one vector."""
 
     def __init__(self, dimensions: int) -> None:
@@ -27,12 +28,6 @@ class Given:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return np.asarray([self.vectors[text] for text in texts], np.float32)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class OneVector(Retentive):

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from retentive.chat.prompt_block import block_end, block_start, note_line, prompt_block
-from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
+from retentive.chat.token_counting import BYTE_COUNTER, TokenCounter, token_counter
 from retentive.errors import Invalid
 from retentive.models import JUDGED_MIN_RELEVANCE, Hit, Memory, Query, Recall, Serializable
 from retentive.pipeline.given import Given, GivenNote
@@ -488,7 +488,7 @@ def _not_relevant(answer: Recall | None) -> list[PromptItem]:
     """
     dropped = () if answer is None else answer.dropped
     found = [(hit, reason) for hit in dropped if (reason := why_not_given(hit)) is not None]
-    estimate = ByteCounter().count
+    estimate = BYTE_COUNTER.count
     return [
         PromptItem(
             hit.memory,

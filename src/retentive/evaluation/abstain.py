@@ -23,7 +23,7 @@ from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet
 from retentive.evaluation.run import Progress, all_memories, no_progress
-from retentive.inference.embedders import tokenizer_of
+from retentive.inference.embedders import estimated_tokens
 from retentive.models import Hit, Memory, Recall, Serializable
 from retentive.ranking import Tuning
 from retentive.ranking.fusion import count_words
@@ -249,11 +249,11 @@ class _Place(NamedTuple):
 
 def _asker(engine: Engine, evaluation_set: EvaluationSet, tuning: Tuning) -> Callable[..., _Asked]:
     """Return a function that asks a query in its own project, or at another place."""
-    tokenizer = tokenizer_of(engine.embeddings.embedder())
+    embedder = engine.embeddings.embedder()
+    count = embedder.count_tokens if embedder else estimated_tokens
 
     def tokens(hit: Hit) -> int:
-        text = hit.memory.text
-        return FIELDS_TOKENS + (tokenizer.count_tokens(text) if tokenizer else -(-len(text.encode()) // 3))
+        return FIELDS_TOKENS + count(hit.memory.text)
 
     def ask(query: EvaluationQuery, place: _Place | None = None) -> _Asked:
         answer = engine.recall(

@@ -18,7 +18,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, document_id
 from retentive.evaluation.metrics import Values, load_library, measure
-from retentive.inference.embedders import CachedEmbedder, Embedder, embed_queries, open_embedder
+from retentive.inference.embedders import CachedEmbedder, Embedder, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.inference.judge import LocalJudge
 from retentive.models import DEFAULT_PROFILE, Memory, Recall, counted
@@ -203,7 +203,7 @@ def run(
     queries, identify = evaluation_set.queries, evaluation_set.identify
     embedder = engine.embeddings.embedder()
     if embedder is not None:
-        embed_queries(embedder, [embedder.split(query.text)[0] for query in queries])
+        embedder.embed_queries([embedder.split(query.text)[0] for query in queries])
     for query in queries[:WARM_UP]:
         for system in chosen:
             recall_documents(engine, query, system.tuning, identify=identify)

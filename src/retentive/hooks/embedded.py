@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from retentive.chat.context import PromptContext, assemble, brief, log_context
-from retentive.chat.token_counting import ByteCounter
+from retentive.chat.token_counting import BYTE_COUNTER
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
 from retentive.hooks.capture import send_queued
@@ -52,7 +52,7 @@ def answer(task: dict[str, Any], output: IO[str]) -> None:
 def _find(view: ProfileView, path: str, body: dict[str, Any]) -> PromptContext:
     options = {name: body[name] for name in ("project", "session", "budget") if name in body}
     if path == "/v1/briefing":
-        return brief(view, **options, count_tokens=ByteCounter())
+        return brief(view, **options, count_tokens=BYTE_COUNTER)
     return assemble(
         view,
         body["query"],
@@ -61,7 +61,7 @@ def _find(view: ProfileView, path: str, body: dict[str, Any]) -> PromptContext:
         parts=body["parts"],
         exclude=body["exclude"],
         exclude_session=True,
-        count_tokens=ByteCounter(),
+        count_tokens=BYTE_COUNTER,
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from retentive.errors import Damaged, Invalid, RetentiveError, Unavailable
 from retentive.extras import pip_install
-from retentive.inference.embedders import Embedder, outage_of, runtime_of
+from retentive.inference.embedders import Embedder
 from retentive.inference.judge import JUDGE_SHA256
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
@@ -73,7 +73,7 @@ class Embeddings:
     @property
     def in_process(self) -> bool:
         """Whether the embedder is open and computes on this machine's cores."""
-        return getattr(self._opened, "in_process", False)
+        return self._opened is not None and self._opened.in_process
 
     def available(self) -> Embedder | None:
         """The embedder; None, with a warning in the log, if it cannot be opened now."""
@@ -89,13 +89,14 @@ class Embeddings:
             embedder = self.embedder()
             if embedder is None:
                 return "no embedder is configured"
-            return _model_mismatch(self._store.model(), embedder.model) or outage_of(embedder)
+            return _model_mismatch(self._store.model(), embedder.model) or embedder.outage
         except RetentiveError as error:
             return str(error)
 
     def runtime(self) -> str | None:
         """What computes the model in this process; None if another process does, or if the embedder does not work."""
-        return runtime_of(self.available())
+        embedder = self.available()
+        return None if embedder is None else embedder.runtime
 
     def language_advice(self, texts: Sequence[str]) -> str | None:
         """Advice if most of these texts are in languages that the default model does not read; None if not."""

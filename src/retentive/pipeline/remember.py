@@ -20,7 +20,7 @@ from uuid import UUID
 import numpy as np
 
 from retentive.errors import Invalid, Refused, RetentiveError, Unavailable
-from retentive.inference.embedders import Embedder, context_reader
+from retentive.inference.embedders import Embedder
 from retentive.inference.judge import Judge
 from retentive.models import (
     DEFAULT_PROFILE,
@@ -325,7 +325,7 @@ def embed_following(store: Store, embedder: Embedder, memories: Sequence[Memory]
 
     These were stored or changed later, or they were deleted, and with them the vectors that contained their texts.
     """
-    if context_reader(embedder) is None:
+    if not embedder.reads_context:
         return
     given = {memory.id for memory in memories}
     turns = {turn.id: turn for turn in store.following(memories) if turn is not None and turn.id not in given}
@@ -365,13 +365,12 @@ def embed_memories(
     number of texts embedded. If the embedder cannot be reached, no memory has vectors, or with `must_reach` it raises
     `Unavailable`.
     """
-    reader = context_reader(embedder)
     parts = [_parts(embedder, memory) for memory in memories]
     pairs: list[PreviousTurn | None] = [None] * len(memories)
     for at, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
-        text = reader.in_context(memory.indexed_text, turn.indexed_text) if reader and turn else None
-        if reader and turn and text:
-            parts[at] = [*parts[at], text] if reader.reads_alone(memory.indexed_text) else [text]
+        text = embedder.in_context(memory.indexed_text, turn.indexed_text) if turn else None
+        if turn and text:
+            parts[at] = [*parts[at], text] if embedder.reads_alone(memory.indexed_text) else [text]
             pairs[at] = PreviousTurn(turn.id, turn.text_hash)
     texts = [part for of_memory in parts for part in of_memory]
     rows: list[Vector | None] = []
@@ -414,7 +413,7 @@ def turns_before(
     knows. Only episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
     found: list[Memory | None] = [None] * len(memories)
-    if context_reader(embedder) is None:
+    if not embedder.reads_context:
         return found
     if not stored:
         found = _turns_among(memories)

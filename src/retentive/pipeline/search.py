@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retentive.errors import Unavailable
-from retentive.inference.embedders import Embedder, embed_queries
+from retentive.inference.embedders import Embedder
 from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport, current_work
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.rank import SourceWeights, Texts
@@ -288,7 +288,7 @@ def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vec
         raise Unavailable(
             f"the store's vectors come from {stored}, the embedder is {opened.model}; run: retentive reembed"
         )
-    vector: Vector = embed_queries(opened, [opened.split(text)[0]])[0]
+    vector: Vector = opened.embed_queries([opened.split(text)[0]])[0]
     return vector, (perf_counter() - started) * 1000
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, length_check, tokenizer_of
+from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import Model
 
 
-class Counting:
+class Counting(Embedder):
     """An embedder that records its calls."""
 
     model = Model(name="counting", revision="", dimension=2, fingerprint="c0")
@@ -132,7 +132,7 @@ def test_a_wrapper_computes_in_process_if_the_wrapped_embedder_does(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     local = Counting()
-    local.in_process = True  # type: ignore[attr-defined]
+    local.in_process = True
     remote, here = wrap(inner), wrap(local)
     assert (remote.in_process, here.in_process) == (False, True)
     remote.close()
@@ -143,6 +143,8 @@ def test_abilities_of_a_wrapped_embedder_are_found_through_any_number_of_wrapper
     inner: Counting, tmp_path: Path
 ) -> None:
     class Tokenizing(Counting):
+        has_tokenizer = True
+
         def count_tokens(self, text: str) -> int:
             return len(text.split())
 
@@ -151,11 +153,12 @@ def test_abilities_of_a_wrapped_embedder_are_found_through_any_number_of_wrapper
 
     tokenizing = Tokenizing()
     wrapped = CachedEmbedder(DiskCachedEmbedder(CachedEmbedder(tokenizing), tmp_path / "vectors.db"))
-    assert tokenizer_of(wrapped) is tokenizing
-    assert length_check(wrapped)("tea")
-    assert not length_check(wrapped)("coffee")
-    assert tokenizer_of(CachedEmbedder(inner)) is None
-    assert not length_check(CachedEmbedder(inner))("a|b")
+    assert wrapped.has_tokenizer
+    assert wrapped.count_tokens("one two") == 2
+    assert wrapped.reads_whole("tea")
+    assert not wrapped.reads_whole("coffee")
+    assert not CachedEmbedder(inner).has_tokenizer
+    assert not CachedEmbedder(inner).reads_whole("a|b")
     wrapped.close()
 
 

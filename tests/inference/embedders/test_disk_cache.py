@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from retentive.errors import Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder, default_cache
 from retentive.inference.embedders.prefixes import PrefixedEmbedder
 from retentive.models import Model
 
 
-class Counting:
+class Counting(Embedder):
     """An embedder that writes down what it is asked for."""
 
     def __init__(self, *, fingerprint: str = "f0", revision: str = "") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, embed_queries, length_check, open_embedder
+from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.inference.embedders.prefixes import PrefixedEmbedder, expected_prefixes, prefix_advice
 from retentive.models import Model
@@ -17,7 +17,7 @@ from retentive.settings import EmbedderSettings
 LIMIT = 20
 
 
-class Recording:
+class Recording(Embedder):
     """An embedder that reads twenty characters and records what it was given."""
 
     def __init__(self, name: str = "recording") -> None:
@@ -32,8 +32,6 @@ class Recording:
     def split(self, text: str) -> list[str]:
         return [text[at : at + LIMIT] for at in range(0, len(text), LIMIT)]
 
-    def close(self) -> None: ...
-
 
 def test_a_query_and_a_memory_get_their_own_prefix_once_each(tmp_path: Path) -> None:
     inner = Recording()
@@ -41,9 +39,9 @@ def test_a_query_and_a_memory_get_their_own_prefix_once_each(tmp_path: Path) -> 
     cached = CachedEmbedder(DiskCachedEmbedder(prefixed, tmp_path / "cache.db"))
 
     rows = [
-        embed_queries(cached, ["tea"]),
+        cached.embed_queries(["tea"]),
         cached.embed(["tea"]),
-        embed_queries(cached, ["tea"]),
+        cached.embed_queries(["tea"]),
         cached.embed(["tea"]),
     ]
     cached.close()
@@ -58,7 +56,7 @@ def test_a_further_prefix_of_queries_keeps_that_of_the_wrapped_embedder() -> Non
     inner = Recording()
     e5 = PrefixedEmbedder(inner, query="query: ", document="passage: ")
 
-    embed_queries(PrefixedEmbedder(e5, query="about: "), ["tea"])
+    PrefixedEmbedder(e5, query="about: ").embed_queries(["tea"])
 
     assert inner.seen == ["query: about: tea"]
 
@@ -67,11 +65,11 @@ def test_both_caches_give_a_query_the_vector_of_a_memory_where_the_model_makes_n
     inner = Recording()
     cached = CachedEmbedder(DiskCachedEmbedder(inner, tmp_path / "cache.db"))
 
-    assert np.array_equal(embed_queries(cached, ["tea"]), cached.embed(["tea"]))
+    assert np.array_equal(cached.embed_queries(["tea"]), cached.embed(["tea"]))
     cached.close()
 
     assert inner.seen == ["tea"]
-    assert np.array_equal(embed_queries(CachedEmbedder(inner), ["tea"]), inner.embed(["tea"]))
+    assert np.array_equal(CachedEmbedder(inner).embed_queries(["tea"]), inner.embed(["tea"]))
 
 
 def test_a_part_is_short_enough_with_its_prefix() -> None:
@@ -81,8 +79,8 @@ def test_a_part_is_short_enough_with_its_prefix() -> None:
 
     assert "".join(parts).replace(" ", "") == "onetwothreefourfivesixseven"
     assert max(len(part) for part in parts) <= LIMIT - len("query: ")
-    assert length_check(CachedEmbedder(prefixed))("thirteen char")
-    assert not length_check(CachedEmbedder(prefixed))("fourteen chars")
+    assert CachedEmbedder(prefixed).reads_whole("thirteen char")
+    assert not CachedEmbedder(prefixed).reads_whole("fourteen chars")
 
 
 def test_another_prefix_of_documents_makes_other_vectors_and_that_of_queries_does_not() -> None:
@@ -103,7 +101,7 @@ def test_prefixes_are_settings(tmp_path: Path) -> None:
     assert embedder is not None
     assert plain is not None
     assert embedder.model == plain.model
-    assert np.allclose(embed_queries(embedder, ["tea"]), plain.embed(["query: tea"]))
+    assert np.allclose(embedder.embed_queries(["tea"]), plain.embed(["query: tea"]))
     embedder.close()
     plain.close()
 

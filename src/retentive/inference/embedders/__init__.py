@@ -1,4 +1,4 @@
-"""Embedders turn text into vectors: the `Embedder` protocol, opening one by name, and a cache of vectors in memory.
+"""Embedders turn text into vectors: their base class, opening one by name, and a cache of vectors in memory.
 
 `open_embedder` opens one by name: `memory-small` (the default, local and offline), `multilingual` (an extra, local and
 offline too), `local:DIRECTORY` (any ONNX model with its tokenizer), `fastembed:NAME`, an `http://` or `https://`
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,148 +39,87 @@ class LocalSessions:
     """One for each core. A process that shares the cores with others sets it before it opens an embedder."""
 
 
-class Embedder(Protocol):
-    """Turns texts into unit vectors of one model.
+class Embedder(ABC):
+    """Turns texts into unit vectors of one model: the base class of every embedder.
 
-    `embed` returns one row of length 1 for each text, in order, and the same row for the same text whatever else is in
-    the call. It raises `Unavailable` when the model cannot be reached now, and `Refused` when it does not accept one of
-    the texts; the caller then sends fewer at once. `split` cuts a text that is too long for the
-    model into parts that are not, at natural boundaries, without loss; a text that fits is its own only part.
-
-    An embedder that computes on this machine's cores can have an attribute `in_process = True`: the engine then limits
-    how many recalls run at once. See also `EmbedsQueries`, `CountsTokens`, `ChecksLength` and `WrapsEmbedder`.
+    A subclass sets `model` and defines `embed`. The other methods and attributes are for what its model or service can
+    do besides; the defaults are those of an embedder that reads texts of any length and treats all alike.
     """
 
-    @property
+    in_process = False
+    """Whether it computes on this machine's cores: the engine then limits how many recalls run at once."""
+
+    reads_context = False
+    """Whether its model was trained to read a turn together with the one before it (`in_context`)."""
+
+    has_tokenizer = False
+    """Whether `count_tokens` is of the model's tokenizer."""
+
+    query_prefix = ""
+    """What stands before each query. It is no part of the model's fingerprint."""
+
+    @cached_property
     def model(self) -> Model:
-        """The model that makes the vectors."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text."""
-        ...
-
-    def split(self, text: str) -> list[str]:
-        """Return the text in parts that the model can read whole."""
-        ...
-
-    def close(self) -> None:
-        """Release connections and memory."""
-        ...
-
-
-@runtime_checkable
-class EmbedsQueries(Protocol):
-    """Optional ability of an embedder whose model reads queries in another way than memories."""
-
-    def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each query, to be compared with those of memories."""
-        ...
-
-
-@runtime_checkable
-class CountsTokens(Protocol):
-    """Optional ability of an embedder that has the tokenizer of its model."""
-
-    def count_tokens(self, text: str) -> int:
-        """Return how many tokens the text has, also beyond what the model can read at once."""
-        ...
-
-
-@runtime_checkable
-class ChecksLength(Protocol):
-    """Optional ability of an embedder that can check a length faster than it can split."""
-
-    def reads_whole(self, text: str) -> bool:
-        """Whether the model can read the text at once."""
-        ...
-
-
-@runtime_checkable
-class ReadsContext(Protocol):
-    """Optional ability of an embedder that was trained to read a turn together with the one before it."""
-
-    def in_context(self, text: str, before: str) -> str | None:
-        """Return one text to embed for a turn and the turn before it; None if it should only be embedded alone."""
-        ...
-
-    def reads_alone(self, text: str) -> bool:
-        """Whether a turn that is embedded with the one before it is also embedded alone."""
-        ...
-
-
-@runtime_checkable
-class NamesRuntime(Protocol):
-    """Optional ability of an embedder that computes in this process."""
+        """The model that makes the vectors. `Unavailable` if it must be asked and cannot be reached."""
+        raise NotImplementedError
 
     @property
-    def runtime(self) -> str:
-        """What computes the model."""
-        ...
-
-
-@runtime_checkable
-class WrapsEmbedder(Protocol):
-    """Optional ability of an embedder that passes calls on to another one, such as a cache."""
+    def separates_queries(self) -> bool:
+        """Whether a query has another vector than a memory with the same text."""
+        return type(self).embed_queries is not Embedder.embed_queries
 
     @property
-    def inner(self) -> Embedder:
-        """The wrapped embedder."""
-        ...
-
-
-@runtime_checkable
-class ReportsOutage(Protocol):
-    """Optional ability of an embedder that depends on a service."""
+    def runtime(self) -> str | None:
+        """What computes the model in this process; None if another process does."""
+        return None
 
     @property
     def outage(self) -> str | None:
-        """Why the last call failed; None if the service has answered since."""
-        ...
+        """Why the last call to the service failed; None if it has answered since, or if there is no service."""
+        return None
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one row of length 1 for each text, in order: the same for a text whatever else is in the call.
+
+        `Unavailable` if the model cannot be reached now, `Refused` if it does not accept one of the texts; the caller
+        then sends fewer at once.
+        """
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query, to be compared with those of memories."""
+        return self.embed(texts)
+
+    def split(self, text: str) -> list[str]:
+        """Return the text in parts that the model can read whole, cut at natural boundaries and without loss.
+
+        A text that the model can read is its own only part.
+        """
+        return [text]
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the model can read the text at once."""
+        return len(self.split(text)) == 1
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the text has, also beyond what the model can read; by default an overestimate."""
+        return estimated_tokens(text)
+
+    def in_context(self, text: str, before: str) -> str | None:  # noqa: ARG002 - the default ignores them
+        """Return one text to embed for a turn and the turn before it; None if it should only be embedded alone."""
+        return None
+
+    def reads_alone(self, text: str) -> bool:  # noqa: ARG002 - as above
+        """Whether a turn that is embedded with the one before it is also embedded alone."""
+        return True
+
+    def close(self) -> None:  # noqa: B027 - there may be nothing to release
+        """Release connections and memory."""
 
 
-def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    """Return one unit vector for each query, by `embed` unless the model reads queries in another way."""
-    return embedder.embed_queries(texts) if isinstance(embedder, EmbedsQueries) else embedder.embed(texts)
-
-
-def unwrap(embedder: Embedder | None) -> Iterator[Embedder]:
-    """Yield an embedder, then the one that it wraps, and so on."""
-    while embedder is not None:
-        yield embedder
-        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
-
-
-def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
-    """Return the embedder that can count tokens: this one or one that it wraps; None if none can."""
-    return next((one for one in unwrap(embedder) if isinstance(one, CountsTokens)), None)
-
-
-def context_reader(embedder: Embedder | None) -> ReadsContext | None:
-    """Return the embedder that can read a turn with the one before it: this one or one that it wraps."""
-    return next((one for one in unwrap(embedder) if isinstance(one, ReadsContext)), None)
-
-
-def length_check(embedder: Embedder | None) -> Callable[[str], bool]:
-    """Return a function that tells whether the model can read a text at once; without an embedder it always can."""
-    if embedder is None:
-        return lambda text: True
-    checking = next((one for one in unwrap(embedder) if isinstance(one, ChecksLength)), None)
-    if checking is not None:
-        return checking.reads_whole
-    return lambda text: len(embedder.split(text)) == 1
-
-
-def runtime_of(embedder: Embedder | None) -> str | None:
-    """Return what computes the model in this process; None if another process does, or if there is none."""
-    naming = next((one for one in unwrap(embedder) if isinstance(one, NamesRuntime)), None)
-    return None if naming is None else naming.runtime
-
-
-def outage_of(embedder: Embedder | None) -> str | None:
-    """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
-    reporting = next((one for one in unwrap(embedder) if isinstance(one, ReportsOutage)), None)
-    return None if reporting is None else reporting.outage
+def estimated_tokens(text: str) -> int:
+    """Return a third of the bytes of UTF-8: more tokens than most texts have in most languages."""
+    return -(-len(text.encode(errors="replace")) // 3)
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:
@@ -240,36 +181,54 @@ _LOADERS: dict[str, Callable[[str, EmbedderSettings], Embedder | None]] = {
 _NAMES = ("memory-small", "multilingual", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
 
 
-class EmbedderWrapper:
+class EmbedderWrapper(Embedder):
     """Passes every call on to another embedder. Subclasses override what they change."""
 
     def __init__(self, inner: Embedder) -> None:
         self.inner = inner
+        self.in_process = inner.in_process
+        self.reads_context = inner.reads_context
+        self.has_tokenizer = inner.has_tokenizer
+        self.query_prefix = inner.query_prefix
 
-    @property
+    @cached_property
     def model(self) -> Model:
-        """The model that makes the vectors."""
         return self.inner.model
 
     @property
-    def in_process(self) -> bool:
-        """Whether vectors are computed on this machine's cores."""
-        return getattr(self.inner, "in_process", False)
+    def separates_queries(self) -> bool:
+        return self.inner.separates_queries
+
+    @property
+    def runtime(self) -> str | None:
+        return self.inner.runtime
+
+    @property
+    def outage(self) -> str | None:
+        return self.inner.outage
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text."""
         return self.inner.embed(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each query; by `embed` if the wrapped embedder makes no difference."""
-        return self.inner.embed_queries(texts) if isinstance(self.inner, EmbedsQueries) else self.embed(texts)
+        return self.inner.embed_queries(texts) if self.separates_queries else self.embed(texts)
 
     def split(self, text: str) -> list[str]:
-        """Return the text in parts that the model can read whole."""
         return self.inner.split(text)
 
+    def reads_whole(self, text: str) -> bool:
+        return self.inner.reads_whole(text)
+
+    def count_tokens(self, text: str) -> int:
+        return self.inner.count_tokens(text)
+
+    def in_context(self, text: str, before: str) -> str | None:
+        return self.inner.in_context(text, before)
+
+    def reads_alone(self, text: str) -> bool:
+        return self.inner.reads_alone(text)
+
     def close(self) -> None:
-        """Close the wrapped embedder."""
         self.inner.close()
 
 
@@ -296,7 +255,7 @@ class CachedEmbedder(EmbedderWrapper):
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Return one read-only unit vector for each query, as `embed` does."""
-        if not isinstance(self.inner, EmbedsQueries):
+        if not self.separates_queries:
             return self.embed(texts)
         return self._look_up(texts, self._queries, self.inner.embed_queries)
 

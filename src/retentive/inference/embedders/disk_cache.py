@@ -18,8 +18,7 @@ import apsw
 import numpy as np
 from platformdirs import user_cache_path
 
-from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix, unwrap
-from retentive.inference.embedders.prefixes import PrefixedEmbedder
+from retentive.inference.embedders import Embedder, EmbedderWrapper, Matrix
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +59,10 @@ class DiskCachedEmbedder(EmbedderWrapper):
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Return one unit vector for each query, as `embed` does."""
-        if not isinstance(self.inner, EmbedsQueries):
+        if not self.separates_queries:
             return self.embed(texts)
-        return self._look_up(texts, self.inner.embed_queries, purpose=b"query", prefix=self._query_prefix)
+        prefix = hashlib.blake2b(self.query_prefix.encode(), digest_size=20).digest() if self.query_prefix else b""
+        return self._look_up(texts, self.inner.embed_queries, purpose=b"query", prefix=prefix)
 
     def _look_up(
         self,
@@ -92,12 +92,6 @@ class DiskCachedEmbedder(EmbedderWrapper):
                 self._file.close()
                 self._file = None
         self.inner.close()
-
-    @cached_property
-    def _query_prefix(self) -> bytes:
-        """A digest of the prefix before queries, which is no part of the model's fingerprint; empty without one."""
-        prefix = next((one.query_prefix for one in unwrap(self.inner) if isinstance(one, PrefixedEmbedder)), "")
-        return hashlib.blake2b(prefix.encode(), digest_size=20).digest() if prefix else b""
 
     @cached_property
     def _key(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from retentive.errors import Invalid, Unavailable
 from retentive.extras import needs_extra
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -20,7 +21,7 @@ _MAX_CHARS = 1500
 """Fewer than the 512 tokens that most of these models read, in most languages. Their tokenizers are not accessible."""
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(Embedder):
     """A model that fastembed supports, loaded at first use; with `path`, from that directory and without a network.
 
     Texts are embedded one at a time: quantised models give a text another vector in a batch than alone.
@@ -33,21 +34,17 @@ class FastembedEmbedder:
         self._name = name
         self._path = path
         self._engine: Any = None
-        self._model: Model | None = None
         self._lock = threading.Lock()
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model; its fingerprint is the hash of its files, or of its name if no file is found."""
-        if self._model is None:
-            dimension = self._embed_one("dimension").shape[0]
-            weights = _weights(self._load(), path=self._path)
-            fingerprint = _digest(weights) if weights else hashlib.sha256(self._name.encode()).hexdigest()
-            self._model = Model(name=self._name, revision="", dimension=dimension, fingerprint=fingerprint)
-        return self._model
+        dimension = self._embed_one("dimension").shape[0]
+        weights = _weights(self._load(), path=self._path)
+        fingerprint = _digest(weights) if weights else hashlib.sha256(self._name.encode()).hexdigest()
+        return Model(name=self._name, revision="", dimension=dimension, fingerprint=fingerprint)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text."""
         if not texts:
             return np.zeros((0, self.model.dimension), dtype=np.float32)
         return np.stack([self._embed_one(text) for text in texts])

@@ -15,7 +15,7 @@ import numpy as np
 
 from retentive.errors import Invalid, Unavailable
 from retentive.extras import pip_install
-from retentive.inference.embedders import LocalSessions, Matrix
+from retentive.inference.embedders import Embedder, LocalSessions, Matrix
 from retentive.inference.loading import MODELS, Loaded, fingerprint, load
 from retentive.models import Model
 from retentive.text.splitting import split_text
@@ -33,10 +33,10 @@ SHORT_WORDS, SHORT_CHARACTERS = 60, 600
 """Longer turns are embedded alone: they say what they are about themselves."""
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(Embedder):
     """Unit vectors from an ONNX model. Several texts are distributed over as many threads as there are cores."""
 
-    in_process = True
+    in_process = has_tokenizer = True
 
     def __init__(
         self,
@@ -73,7 +73,6 @@ class OnnxEmbedder:
 
     @property
     def runtime(self) -> str:
-        """What computes the model."""
         return self._loaded.model.name
 
     def embed(self, texts: Sequence[str]) -> Matrix:
@@ -96,7 +95,6 @@ class OnnxEmbedder:
         return [text] if self.reads_whole(text) else split_text(text, self.reads_whole)
 
     def reads_whole(self, text: str) -> bool:
-        """Whether the model can read the text at once."""
         # Most texts need not be tokenised. Very long ones are not either: to the tokenizer, a word of any length may be
         # one token, and its time grows with the length.
         if len(text) <= self._max_tokens - 2 and _most_tokens(text) <= self._max_tokens - 2:
@@ -177,6 +175,8 @@ def _most_tokens(text: str) -> int:
 
 class MemoryEmbedder(OnnxEmbedder):
     """Our own model, which was trained to read a short turn alone and together with the one before it."""
+
+    reads_context = True
 
     def in_context(self, text: str, before: str) -> str | None:
         """Return the turn, a separator and the first words of the turn before it; None if the turn is long."""

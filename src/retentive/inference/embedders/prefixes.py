@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-from retentive.inference.embedders import (
-    Embedder,
-    EmbedderWrapper,
-    EmbedsQueries,
-    Matrix,
-    embed_queries,
-    length_check,
-    unwrap,
-)
+from retentive.inference.embedders import Embedder, EmbedderWrapper, Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -51,11 +44,9 @@ def expected_prefixes(model: str) -> Prefixes | None:
 
 
 def prefix_advice(embedder: Embedder) -> str | None:
-    """Return what to set if the model is known to expect prefixes that the embedder does not put before texts."""
+    """Return what to set if the model is known to expect prefixes and the embedder reads queries like memories."""
     expected = expected_prefixes(embedder.model.name)
-    prefixed = any(isinstance(one, PrefixedEmbedder) for one in unwrap(embedder))
-    *_, innermost = unwrap(embedder)
-    if expected is None or prefixed or isinstance(innermost, EmbedsQueries):
+    if expected is None or embedder.separates_queries:
         return None
     wanted = {"embedder.query_prefix": expected.query, "embedder.document_prefix": expected.document}
     settings = " and ".join(f'{name} = "{text}"' for name, text in wanted.items() if text)
@@ -69,14 +60,13 @@ class PrefixedEmbedder(EmbedderWrapper):
     def __init__(self, inner: Embedder, *, query: str = "", document: str = "") -> None:
         super().__init__(inner)
         self._query, self._document = query, document
-        self._fits = length_check(inner)
+        self.query_prefix = inner.query_prefix + query
 
     @property
-    def query_prefix(self) -> str:
-        """What stands before a query."""
-        return self._query
+    def separates_queries(self) -> bool:
+        return True
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model. With another prefix of documents its vectors are other ones; that of queries changes none."""
         model = self.inner.model
@@ -86,12 +76,10 @@ class PrefixedEmbedder(EmbedderWrapper):
         return Model(model.name, model.revision, model.dimension, digest)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text, read as a document."""
         return self.inner.embed([self._document + text for text in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text, read as a query."""
-        return embed_queries(self.inner, [self._query + text for text in texts])
+        return self.inner.embed_queries([self._query + text for text in texts])
 
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole, each with its prefix."""
@@ -99,4 +87,4 @@ class PrefixedEmbedder(EmbedderWrapper):
 
     def reads_whole(self, text: str) -> bool:
         """Whether the model can read the text with either prefix at once."""
-        return self._fits(max(self._document, self._query, key=len) + text)
+        return self.inner.reads_whole(max(self._document, self._query, key=len) + text)

@@ -15,13 +15,14 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.extras import needs_extra
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix
 from retentive.inference.embedders.circuit import OPEN_SECONDS, CircuitBreaker
 from retentive.models import Model
 from retentive.text.splitting import split_text
@@ -57,7 +58,7 @@ class _Transient(Unavailable):
         self.timed_out = timed_out
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(Embedder):
     """The embeddings of a service, requested in batches.
 
     `timeout` limits one request, `deadline` one call of `embed` with all its batches and retries, both in seconds.
@@ -98,7 +99,7 @@ class RemoteEmbedder:
     def __repr__(self) -> str:
         return f"RemoteEmbedder({self._address!r}, model={self._name!r})"
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model, identified by its name and dimension only: a service may change the weights without notice.
 
@@ -109,7 +110,6 @@ class RemoteEmbedder:
         return Model(name=self._name, revision="", dimension=dimension, fingerprint=fingerprint)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each text, in order."""
         until = time.monotonic() + self._deadline
         batches = [texts[start : start + self._batch] for start in range(0, len(texts), self._batch)]
         if not batches:
@@ -121,12 +121,10 @@ class RemoteEmbedder:
         return split_text(text, lambda part: len(part) <= self._max_chars)
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     @property
     def outage(self) -> str | None:
-        """Why the last call failed; None if the service has answered since."""
         return self._circuit.failure
 
     def _request(self, texts: Sequence[str], until: float) -> bytes:

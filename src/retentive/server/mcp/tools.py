@@ -15,7 +15,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from retentive.chat.token_counting import ByteCounter
+from retentive.chat.token_counting import BYTE_COUNTER
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
 from retentive.models import (
@@ -103,7 +103,7 @@ class ToolScope:
         query = self.query(text, **options)
         found = self.view.recall(query, record_use=self.record_use)
         notes = tuple(GivenNote(hit.id, "recalled", hit.relevance) for hit in found.hits)
-        tokens = sum(ByteCounter().count(hit.memory.text[:MOST_SHOWN]) for hit in found.hits)
+        tokens = sum(BYTE_COUNTER.count(hit.memory.text[:MOST_SHOWN]) for hit in found.hits)
         given = Given(
             self.view.engine.now(), "mcp", self.view.profile, query.scope.project, self.session, text, notes, tokens,
             judged=_count_judged(found), left_out=_left_out(found),

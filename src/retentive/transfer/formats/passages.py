@@ -13,7 +13,7 @@ from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from retentive.inference.embedders import Embedder, length_check
+from retentive.inference.embedders import Embedder
 from retentive.text.splitting import split_text
 from retentive.transfer.formats.base import Fits
 
@@ -84,9 +84,8 @@ class _Section:
 
 def passage_limit(embedder: Embedder | None = None) -> Fits:
     """Return a function that tells whether a text is short enough for a passage and for the model."""
-    reads = length_check(embedder)
     # The characters are counted first: tokenizing megabytes would be slow.
-    return lambda text: len(text) <= MAX_CHARACTERS and reads(text)
+    return lambda text: len(text) <= MAX_CHARACTERS and (embedder is None or embedder.reads_whole(text))
 
 
 def split_passages(

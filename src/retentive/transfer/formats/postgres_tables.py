@@ -19,7 +19,7 @@ import numpy as np
 import psycopg
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Embedder, length_check
+from retentive.inference.embedders import Embedder
 from retentive.models import Kind
 from retentive.stores.postgres.address import Address, parse_address
 from retentive.stores.postgres.error_mapping import first_line, to_store_error
@@ -196,7 +196,6 @@ class _Matcher:
             self._embedder = embedder()
         except Unavailable as error:
             self.reason = str(error)
-        self._fits = length_check(self._embedder)
 
     def match(self, connection: Connection, table: Table, vectors: _Vectors) -> bool:
         """Whether the embedder gives the same vectors for a sample of the texts."""
@@ -219,7 +218,7 @@ class _Matcher:
         statement = f"SELECT {text}, {vectors.embedding}::real[] FROM {vectors.source}{where} LIMIT {SAMPLE}"  # noqa: S608 - as above
         rows = connection.execute(statement.encode(), {"model": self.name} if where else None).fetchall()
         found = [(text.strip(), row) for text, raw in rows if text and (row := self._unit(raw)) is not None]
-        sample = [(text, row) for text, row in found if self._fits(text)]
+        sample = [(text, row) for text, row in found if embedder.reads_whole(text)]
         named = f"those of '{self.name:.80}'" if self.name else "they"
         self.reason = f"{named} are not of the model {embedder.model}"
         if not sample:
@@ -235,7 +234,7 @@ class _Matcher:
     def attach(self, item: ImportItem, raw: Any) -> ImportItem:
         """Return the item with its vector, if it has one of all its text."""
         row = self._unit(raw)
-        if row is None or self._embedder is None or not self._fits(item.draft["text"]):
+        if row is None or self._embedder is None or not self._embedder.reads_whole(item.draft["text"]):
             return item
         return replace(item, vectors=row.reshape(1, -1), model=self._embedder.model)
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from retentive.errors import Conflict, MissingExtra, RetentiveError, Unavailable
-from retentive.inference.embedders import outage_of
 from retentive.pipeline.embeddings import Embeddings
 from retentive.transfer.formats.text_files import SUFFIXES
 from retentive.transfer.watching.retries import FIRST_WAIT, MAX_WAIT
@@ -173,7 +172,7 @@ def _embed_missing(embeddings: Embeddings) -> None:
         return
     _ = embedder.model  # `Unavailable` if it does not answer, where `problem` would only return a sentence
     # After an outage it is tried; it raises `Unavailable` if the service is still down.
-    if embeddings.problem() in (None, outage_of(embedder)) and embeddings.count_missing():
+    if embeddings.problem() in (None, embedder.outage) and embeddings.count_missing():
         embeddings.reembed()
 
 
