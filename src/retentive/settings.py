@@ -91,7 +91,9 @@ class ServerSettings(Checked):
     max_body: int = field(default=16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
     max_batch: int = field(default=1000, ge=1, description="Maximum number of memories in one request.")
     max_requests_per_token: int = field(
-        default=32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
+        default=32,
+        ge=1,
+        description="Maximum number of requests in progress for one token in each worker; more get 429.",
     )
     mcp_explain: bool = field(default=False, description="Offer the tool memory_explain to MCP clients.")
     log: Literal["text", "json", "off"] = field(default="text", description="Format of the request log on stderr.")

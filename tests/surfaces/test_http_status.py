@@ -9,7 +9,7 @@ import pytest
 import retentive
 from retentive.engine import Engine
 from retentive.models import Recall
-from retentive.server.http.telemetry import RECENT_RECALLS, RecentStats, ServiceStats
+from retentive.server.http.telemetry import RECENT_RECALLS, RecentStats
 from retentive.settings import LlmSettings, Settings
 from retentive.stores import open_store
 from tests.surfaces.serving import client, token
@@ -84,13 +84,13 @@ def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():
     for ms in range(1, RECENT_RECALLS + 1):
         stats.add_recall(replace(old, elapsed_ms=float(ms), stages={"keyword": ms / 2}))
 
-    service = ServiceStats([stats.snapshot()])
-    latency = service.latency()
+    service = stats.statistics()
+    latency = service.latency
 
     assert latency.recalls == RECENT_RECALLS
     assert latency.whole.p50 == (RECENT_RECALLS + 1) / 2
     assert set(latency.stages) == {"keyword"}
-    assert service.counts()["recalls"] == RECENT_RECALLS + 1
+    assert service.recalls == RECENT_RECALLS + 1
 
 
 def test_it_names_the_llm_of_chat_without_its_address_or_key():

@@ -17,14 +17,12 @@ from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder
 from retentive.server.runtime_file import running_service
-from retentive.server.workers.shared_counts import SharedCounts
 from retentive.server.workers.supervisor import check_workers
 from retentive.settings import Settings
 from retentive.stores import open_store
 from tests.stores import postgres_server
 from tests.surfaces.service import Service, ask, served, until
 from tests.surfaces.test_cli import run
-from tests.surfaces.test_http_tune import LONG, judge_things
 
 WORKERS = 2
 
@@ -34,7 +32,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Path:
     path = tmp_path_factory.mktemp("workers") / "m.db"
     with Engine(open_store(str(path)), model) as engine:
         engine.remember("The key is under the pot")
-        judge_things(engine)
     return path
 
 
@@ -103,46 +100,22 @@ def test_a_write_that_is_sent_to_several_workers_at_once_is_done_once(service: S
         assert len(engine.list(engine.scope(session="idem")).memories) == 1
 
 
-def test_metrics_and_statistics_are_those_of_the_whole_service(service: Service) -> None:
+def test_metrics_are_those_of_the_whole_service(service: Service) -> None:
     def counted() -> float:
         lines = service.ask("GET", "/metrics").body.splitlines()
         return float(next(line.split()[-1] for line in lines if line.startswith("retentive_recall_seconds_count")))
 
-    def status() -> int:
-        return int(service.ask("GET", "/v1/status").body["recalls"])
-
-    before = (counted(), status())
+    before = counted()
     for _ in range(30):
         service.recall("key")
-    after = {(counted() - before[0], status() - before[1]) for _ in range(12)}
-    assert after == {(30.0, 30)}
+    assert {counted() - before for _ in range(12)} == {30.0}
     assert 'retentive_memories{kind="episodic"}' in service.ask("GET", "/metrics").body
 
 
-def test_the_limit_of_a_token_is_counted_over_all_workers(tmp_path: Path) -> None:
-    counts = [SharedCounts(tmp_path / "counts", workers=2, index=index) for index in (0, 1)]
-    assert [counts[at % 2].enter("ana", 3) for at in range(4)] == [True, True, True, False]
-    assert counts[0].enter("bo", 3)
-    counts[1].leave("ana")
-    assert counts[0].enter("ana", 3)
-    assert not counts[1].enter("ana", 3)
-    counts[1].clear(0)  # worker 0 was killed: it had three of them
-    assert [counts[1].enter("ana", 3) for _ in range(4)] == [True, True, True, False]
-    for _ in range(5):
-        counts[1].leave("ana")
-    assert counts[1].enter("ana", 1)
-    for one in counts:
-        one.close()
-
-
-def test_one_tuning_run_at_a_time_whose_progress_every_worker_knows(service: Service) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        started = list(threads.map(lambda _: service.ask("POST", "/v1/tune", LONG).status, range(8)))
-    assert sorted(started) == [202, *[409] * 7]
-    seen = {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")}
-    assert "idle" not in seen
-    assert service.ask("DELETE", "/v1/tune").status == 200
-    until(lambda: {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")} <= {"stopped", "done"})
+def test_a_tuning_run_needs_one_worker(service: Service) -> None:
+    refused = service.ask("POST", "/v1/tune", {})
+    assert (refused.status, refused.body["code"]) == (409, "conflict")
+    assert "--workers 1" in refused.body["detail"]
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_service_answers_meanwhile(service: Service) -> None:

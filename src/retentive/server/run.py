@@ -34,7 +34,6 @@ with needs_extra("retentive serve", "server"):
     from retentive.server.http.request_log import log_warnings
     from retentive.server.runtime_file import announced
     from retentive.server.temporary import remove_abandoned_folders
-    from retentive.server.workers.peers import Peers
 
 log = logging.getLogger(__name__)
 
@@ -49,23 +48,23 @@ LOADING = "the embedding model is being loaded; try again in a few seconds"
 
 
 def serve(
-    engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None], peers: Peers | None = None
+    engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None], worker: bool = False
 ) -> None:
     """Serve an engine until the process is stopped. The caller closes the engine.
 
-    `started` is called with the address when the service accepts requests. `peers` are the other workers at this
-    address; a worker accepts requests when its model is loaded, and its supervisor announces the address.
+    `started` is called with the address when the service accepts requests. A worker of several at one
+    address accepts requests when its model is loaded, and its supervisor announces the address.
     """
     settings = settings or engine.settings
     log_warnings(settings.server.log)
-    if peers is None:
+    if not worker:
         remove_abandoned_folders()
     else:
         _warm_up(engine, lambda: None)
-    with open_socket(settings.server, shared=peers is not None) as listener:
+    with open_socket(settings.server, shared=worker) as listener:
         check_tokens(engine, settings.server)
-        app = create_app(engine, settings, peers=peers)
-        app.state.starting = None if peers else LOADING
+        app = create_app(engine, settings)
+        app.state.starting = None if worker else LOADING
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -84,10 +83,10 @@ def serve(
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             _reduce_contention()
             address = address_of(listener)
-            if peers is None:  # not before connections are accepted
+            if not worker:  # not before connections are accepted
                 running.enter_context(announced(settings.store, address, search=engine.settings.search))
             started(address)
-            if peers is None:
+            if not worker:
                 threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
         with _ignored_signals(), ExitStack() as running:

@@ -23,13 +23,10 @@ from retentive.server.http.playground_page import add_playground
 from retentive.server.http.problems import add_problem_handlers
 from retentive.server.http.request_log import RequestLogMiddleware, request_logger
 from retentive.server.http.routes import add_routes
-from retentive.server.http.routes.evaluation import answer_peers
 from retentive.server.http.telemetry import Telemetry, TracingMiddleware
 from retentive.server.http.tune_job import TuneJob
-from retentive.server.http.tune_peers import TunePeers
 from retentive.server.oauth import OAuth
 from retentive.server.oauth.consent import consent_route
-from retentive.server.workers.peers import Peers
 from retentive.settings import Settings
 
 TRACING: TelemetryConfig = {
@@ -42,8 +39,8 @@ TRACING: TelemetryConfig = {
 }
 
 
-def create_app(engine: Engine, settings: Settings | None = None, *, peers: Peers | None = None) -> FastAPI:
-    """Return the application for an engine, and for the other workers of the service. The caller closes the engine."""
+def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
+    """Return the application for an engine. The caller closes the engine."""
     settings = settings or engine.settings
     app = FastAPI(
         title="Retentive",
@@ -60,16 +57,13 @@ def create_app(engine: Engine, settings: Settings | None = None, *, peers: Peers
     app.state.engine = engine
     app.state.settings = settings
     app.state.starting = None  # the reason why it is not ready yet
-    app.state.telemetry = telemetry = Telemetry(engine, peers)
+    app.state.telemetry = telemetry = Telemetry(engine)
     telemetry.start()  # here, because an app that is mounted in another one never runs its lifespan
-    app.state.work = WorkInProgress(settings.server.max_requests_per_token, peers)
+    app.state.work = WorkInProgress(settings.server.max_requests_per_token)
     app.state.chat = Chat(settings.llm)
     oauth = OAuth(engine, settings.server.public_url) if settings.server.public_url else None
     app.state.mcp = McpMount(engine, settings.server, oauth)
     app.state.tune_job = TuneJob()
-    app.state.tune_peers = TunePeers(app.state.tune_job, peers)
-    answer_peers(app.state.tune_job, app.state.tune_peers)
-    app.state.peers = peers
     add_problem_handlers(app)
     _add_middleware(app, settings)
     add_routes(app)
@@ -110,12 +104,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     mcp: McpMount = app.state.mcp
     tune_job: TuneJob = app.state.tune_job
     telemetry.start()
-    peers: Peers | None = app.state.peers
     async with AsyncExitStack() as stack:
         stack.callback(telemetry.stop)
-        if peers is not None:
-            peers.start()
-            stack.callback(peers.stop)
         stack.push_async_callback(chat.close)
         await stack.enter_async_context(mcp.run())
         await stack.enter_async_context(tune_job.open())

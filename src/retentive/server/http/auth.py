@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from fastapi import Depends, Header, Request
@@ -32,12 +32,8 @@ from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
 from retentive.server.http.problems import problem
 from retentive.server.http.request_parsing import NO_CHARACTER, Parameters
 from retentive.server.runtime_file import store_digest
-from retentive.server.workers.peers import Peers
 from retentive.settings import ServerSettings
 from retentive.tenancy import ProfileView
-
-if TYPE_CHECKING:
-    from retentive.server.workers.shared_counts import SharedCounts
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -115,19 +111,14 @@ def recall_cost(*choices: Parameters | str | None) -> int:
 class WorkInProgress:
     """How many requests of each token are in progress, so that one caller cannot take the threads of all others.
 
-    A costly request counts as several. Several workers count together. `RequestGuard` calls `leave` when a response is
+    A costly request counts as several. Each worker counts its own. `RequestGuard` calls `leave` when a response is
     complete.
     """
 
-    def __init__(self, limit: int, peers: Peers | None = None) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._running: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._shared: SharedCounts | None = None
-        if peers is not None:
-            from retentive.server.workers.shared_counts import SharedCounts
-
-            self._shared = SharedCounts(peers.folder / "counts", workers=peers.workers, index=peers.index)
 
     def enter(self, request: Request, caller: str) -> None:
         """Count a request, once; 429 if the caller has too many in progress."""
@@ -141,9 +132,8 @@ class WorkInProgress:
             self._add(request, caller)
 
     def _add(self, request: Request, caller: str) -> None:
-        shared = self._shared
         with self._lock:
-            if not shared.enter(caller, self._limit) if shared else self._running[caller] >= self._limit:
+            if self._running[caller] >= self._limit:
                 raise HTTPException(
                     429,
                     f"this token has {self._limit} requests in progress, which is the limit, or fewer that are costly; "
@@ -157,9 +147,6 @@ class WorkInProgress:
         """Count a request as finished."""
         caller, counted = scope.pop(_COUNTED, ("", 0))
         with self._lock:
-            for _ in range(counted):
-                if self._shared:
-                    self._shared.leave(caller)
             self._running[caller] -= counted
             if not self._running[caller]:
                 del self._running[caller]

@@ -6,13 +6,13 @@ and queries, so they are switched off.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter as Counts
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from opentelemetry import propagate, trace
@@ -26,7 +26,6 @@ from retentive.engine import Engine
 from retentive.errors import RetentiveError
 from retentive.models import Recall, Serializable
 from retentive.server.http.request_log import METHODS, RequestRecord, route_template
-from retentive.server.workers.peers import Peers
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CANDIDATES = (0, 1, 5, 10, 20, 30, 50, 100, 200, 500)
@@ -46,12 +45,9 @@ class Telemetry:
     It is called with each recall of the engine between `start` and `stop`.
     """
 
-    def __init__(self, engine: Engine, peers: Peers | None = None) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.recent = RecentStats()
         self._engine = engine
-        self._peers = peers
-        if peers is not None:
-            peers.answer("statistics", lambda asked: self.recent.snapshot(asked["profile"]))
         self._stop: Callable[[], None] | None = None
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
@@ -101,19 +97,14 @@ class Telemetry:
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus; several workers have one sum."""
-        if self._peers is None:
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self._registry)
         from prometheus_client.multiprocess import MultiProcessCollector
 
         together = CollectorRegistry()
         together.register(_MemoryCount(self._engine))
-        MultiProcessCollector(together, path=str(self._peers.folder / "metrics"))  # type: ignore[no-untyped-call]
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
-
-    def statistics(self, profile: str | None) -> ServiceStats:
-        """Return the statistics of the last recalls, of all workers."""
-        others = self._peers.ask("statistics", profile=profile) if self._peers else []
-        return ServiceStats([self.recent.snapshot(profile), *others])
 
     def _observe(self, recall: Recall) -> None:
         self._recall.observe(recall.elapsed_ms / 1000)
@@ -190,6 +181,17 @@ class RecallStats:
         self.degraded.update(kind for kind in (recall.degraded or "").split(", ") if kind)
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceStats:
+    """Counts since the start, and the durations of the last recalls. Errors are not counted by profile."""
+
+    uptime: float
+    recalls: int
+    degraded_recalls: Mapping[str, int]
+    errors: int | None
+    latency: Latency
+
+
 class RecentStats:
     """The statistics of all recalls, and of those of each profile; of the profiles that were used last."""
 
@@ -215,58 +217,30 @@ class RecentStats:
             with self._lock:
                 self._errors += 1
 
-    def snapshot(self, profile: str | None = None) -> dict[str, Any]:
-        """Return the statistics as values of JSON. Errors are not counted by profile."""
+    def statistics(self, profile: str | None = None) -> ServiceStats:
+        """Return the statistics of a profile, or of all."""
         with self._lock:
-            stats = self._of(profile)
-            return {
-                "uptime": time.monotonic() - self._started,
-                "recalls": stats.recalls,
-                "degraded": dict(stats.degraded),
-                "errors": self._errors if profile is None else None,
-                "durations": [(ms, dict(stages)) for ms, stages in stats.durations],
-            }
-
-    def _of(self, profile: str | None) -> RecallStats:
-        return self._all if profile is None else self._by_profile.get(profile) or RecallStats()
+            stats = self._all if profile is None else self._by_profile.get(profile) or RecallStats()
+            return ServiceStats(
+                time.monotonic() - self._started,
+                stats.recalls,
+                dict(stats.degraded),
+                self._errors if profile is None else None,
+                _latency(stats.durations),
+            )
 
 
-class ServiceStats:
-    """The statistics of all workers of a service."""
-
-    def __init__(self, snapshots: Sequence[Mapping[str, Any]]) -> None:
-        self._snapshots = snapshots
-
-    @property
-    def uptime(self) -> float:
-        """Seconds since the start of the first worker."""
-        return max(float(one["uptime"]) for one in self._snapshots)
-
-    def counts(self) -> dict[str, int | dict[str, int] | None]:
-        """Return the number of recalls, of degraded recalls by kind, and of errors (not by profile)."""
-        degraded: Counts[str] = Counts()
-        for one in self._snapshots:
-            degraded.update(one["degraded"])
-        errors = [one["errors"] for one in self._snapshots]
-        return {
-            "recalls": sum(one["recalls"] for one in self._snapshots),
-            "degraded_recalls": dict(degraded),
-            "errors": None if None in errors else sum(errors),
-        }
-
-    def latency(self) -> Latency:
-        """Return the durations of the last recalls."""
-        durations = [one for snapshot in self._snapshots for one in snapshot["durations"]]
-        stages: dict[str, list[float]] = {}
-        for _, by_stage in durations:
-            for stage, ms in by_stage.items():
-                stages.setdefault(stage, []).append(ms)
-        total = [ms for ms, _ in durations]
-        return Latency(
-            len(durations),
-            _percentiles(total) if total else None,
-            {name: _percentiles(ms) for name, ms in stages.items()},
-        )
+def _latency(durations: Collection[tuple[float, Mapping[str, float]]]) -> Latency:
+    stages: dict[str, list[float]] = {}
+    for _, by_stage in durations:
+        for stage, ms in by_stage.items():
+            stages.setdefault(stage, []).append(ms)
+    total = [ms for ms, _ in durations]
+    return Latency(
+        len(durations),
+        _percentiles(total) if total else None,
+        {name: _percentiles(ms) for name, ms in stages.items()},
+    )
 
 
 def _percentiles(milliseconds: Sequence[float]) -> Times:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -11,18 +11,21 @@ from typing import Any, Literal
 
 from anyio import to_thread
 
-from retentive.errors import Conflict
+from retentive.errors import Conflict, RetentiveError, describe_error
 from retentive.evaluation.evaluation_set import EvaluationSet
 from retentive.evaluation.metrics import load_library
 from retentive.evaluation.own_judgements import own_evaluation_set, own_queries
 from retentive.evaluation.tune import MIN_QUERIES, TuningResult, tune
 from retentive.models import Memory, Serializable
-from retentive.server.http.background import BackgroundWork, Outcome
+from retentive.server.http.problems import UNEXPECTED
 from retentive.tenancy import ProfileView
+
+log = logging.getLogger(__name__)
 
 State = Literal["idle", "running", "done", "failed", "stopped"]
 
-IN_PROGRESS = "a tuning run is in progress; wait for it, or stop it"
+STOP_SECONDS = 5.0
+"""How long to wait for a run to stop. It looks at every memory and batch whether it was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +40,70 @@ class TuneStatus(Serializable):
     result: TuningResult | None = None
 
 
-class _TuneRun(BackgroundWork):
+class _Stopped(Exception):
+    """The run was stopped."""
+
+
+class _TuneRun:
     """One tuning run, on its own thread."""
 
-    def __init__(self, view: ProfileView, options: dict[str, Any], release: Callable[[], None]) -> None:
-        super().__init__("tuning")
-        self._release = release
+    def __init__(self, view: ProfileView, options: dict[str, Any]) -> None:
         self.profile = view.profile
         self.progress = TuneStatus("running", stage="reading memories")
         self._engine = view.engine
         self._options = options
-        self._result: TuningResult | None = None
+        self._stop = threading.Event()
+        # A daemon, so that it cannot keep the process alive if it does not stop in time.
+        self._thread = threading.Thread(target=self._run, name="tuning", daemon=True)
 
-    def work(self) -> None:
-        """Search for a better tuning."""
+    def start(self) -> None:
+        """Start the run."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the run and wait until it has ended."""
+        self._stop.set()
+        self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            result = self._search()
+            self.progress = replace(self.progress, state="done", result=result)
+        except _Stopped:
+            self.progress = replace(self.progress, state="stopped")
+        except RetentiveError as error:
+            self.progress = replace(self.progress, state="failed", detail=str(error))
+        except Exception as error:
+            log.error("tuning failed: %s", describe_error(error))
+            self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
+
+    def _search(self) -> TuningResult:
         engine = self._engine
         judged = self._interruptible(own_evaluation_set(engine, profile=self.profile))
-        self._result = tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
+        return tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
 
-    def ended(self, outcome: Outcome, detail: str | None) -> None:
-        """Record the result, and let another run start."""
-        self.progress = replace(self.progress, state=outcome, detail=detail, result=self._result)
-        self._release()
+    def _check(self) -> None:
+        """Raise `_Stopped` if the run was stopped."""
+        if self._stop.is_set():
+            raise _Stopped
 
     def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:
         """Check at each memory of the set whether the run was stopped: steps of progress may be seconds apart."""
         identify = judged.identify
 
         def checked(memory: Memory) -> str | None:
-            self.check()
+            self._check()
             return identify(memory)
 
         return replace(judged, identify=checked)
 
     @contextmanager
     def _report(self, label: str, *, total: int) -> Iterator[Callable[[int], None]]:
-        self.check()
+        self._check()
         self.progress = TuneStatus("running", label, 0, total)
 
         def step(done: int) -> None:
-            self.check()
+            self._check()
             self.progress = replace(self.progress, done=self.progress.done + done)
 
         yield step
@@ -88,28 +115,17 @@ class TuneJob:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._current: _TuneRun | None = None
-        self.started = 0.0
-        """When the last run was started, in seconds since 1970."""
 
-    def start(
-        self,
-        view: ProfileView,
-        options: dict[str, Any],
-        reserve: Callable[[], Callable[[], None]] = lambda: lambda: None,
-    ) -> TuneStatus:
-        """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress.
-
-        `reserve` is called before a run, and what it returns after it.
-        """
+    def start(self, view: ProfileView, options: dict[str, Any]) -> TuneStatus:
+        """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress."""
         load_library()  # fails now if the package is missing, and not in the background
         count = len(own_queries(view.engine, profile=view.profile))
         if count < MIN_QUERIES:
             raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good; there are {count}")
         with self._lock:
             if self.busy:
-                raise Conflict(IN_PROGRESS)
-            self._current = _TuneRun(view, options, reserve())
-            self.started = time.time()
+                raise Conflict("a tuning run is in progress; wait for it, or stop it")
+            self._current = _TuneRun(view, options)
             self._current.start()
             return self._current.progress
 

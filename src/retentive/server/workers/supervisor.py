@@ -21,7 +21,6 @@ from retentive.errors import Invalid, Unavailable
 from retentive.server.run import GRACE_SECONDS, address_of, open_socket
 from retentive.server.runtime_file import announced
 from retentive.server.temporary import remove_abandoned_folders, temporary_folder
-from retentive.server.workers.shared_counts import SharedCounts
 from retentive.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -66,9 +65,8 @@ def supervise(
         plan = {
             "arguments": dict(arguments),
             "store": settings.store,
-            "server": {"host": host, "port": port},
+            "server": {"host": host, "port": port, "workers": workers},
             "folder": str(folder),
-            "workers": workers,
         }
         _Supervisor(plan, settings, reserved, started).run()
 
@@ -80,7 +78,6 @@ class _Supervisor:
         self._plan, self._settings, self._address, self._started = plan, settings, address_of(reserved), started
         self._folder = Path(plan["folder"])
         (self._folder / "metrics").mkdir()
-        self._counts = SharedCounts(self._folder / "counts", workers=plan["workers"])
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun: dict[int, float] = {}
         self._short_lives = 0
@@ -90,7 +87,7 @@ class _Supervisor:
     def run(self) -> None:
         with self._signals():
             try:
-                for index in range(self._plan["workers"]):
+                for index in range(self._settings.server.workers):
                     self._start(index)
                 if self._watch(until=self._all_ready):  # not before connections are accepted
                     with announced(self._settings.store, self._address, search=self._settings.search):
@@ -98,7 +95,6 @@ class _Supervisor:
                         self._watch(until=lambda: False)
             finally:
                 self._stop()
-                self._counts.close()
 
     def _start(self, index: int) -> None:
         environment = {**ALLOCATOR, **os.environ, "PROMETHEUS_MULTIPROC_DIR": str(self._folder / "metrics")}
@@ -110,7 +106,7 @@ class _Supervisor:
         )
         assert process.stdin is not None
         # The pipe stays open: its end tells a worker that this process was killed.
-        process.stdin.write(json.dumps({**self._plan, "index": index}).encode() + b"\n")
+        process.stdin.write(json.dumps(self._plan).encode() + b"\n")
         process.stdin.flush()
         self._processes[index], self._begun[index] = process, time.monotonic()
         threading.Thread(target=self._note_ready, args=(index, process), name=f"worker {index}", daemon=True).start()
@@ -121,7 +117,7 @@ class _Supervisor:
             self._ready.add(index)
 
     def _all_ready(self) -> bool:
-        return self._ready.issuperset(range(self._plan["workers"]))
+        return self._ready.issuperset(range(self._settings.server.workers))
 
     def _watch(self, *, until: Callable[[], bool]) -> bool:
         """Start workers again that end, until a condition holds; False if the service is stopped before."""
@@ -138,7 +134,6 @@ class _Supervisor:
 
     def _replace(self, index: int, process: subprocess.Popen[bytes]) -> None:
         """Start a worker again; `Unavailable` if it cannot run."""
-        self._counts.clear(index)
         self._ready.discard(index)
         short = time.monotonic() - self._begun[index] < SHORT_LIFE_SECONDS
         self._short_lives = self._short_lives + 1 if short else 0

@@ -7,28 +7,25 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 from retentive.engine import Engine
 from retentive.inference.embedders import LocalSessions
 from retentive.pipeline.recall import FairLimiter
 from retentive.server.run import serve
-from retentive.server.workers.peers import Peers
 from retentive.settings import ServerSettings
 
 
 def main() -> None:
     """Serve until the supervisor stops this process, or ends."""
     plan: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    peers = Peers(Path(plan["folder"]), workers=plan["workers"], index=plan["index"])
-    cores = max(1, (os.cpu_count() or 1) // plan["workers"])
+    cores = max(1, (os.cpu_count() or 1) // plan["server"]["workers"])
     FairLimiter.default = _recalls_at_once(cores, plan["store"])
     LocalSessions.default = cores
     with Engine.open(**plan["arguments"]) as engine:
         server = ServerSettings.model_validate({**engine.settings.server.model_dump(), **plan["server"]})
         settings = engine.settings.model_copy(update={"server": server})
-        serve(engine, settings, started=lambda _: _report_ready(), peers=peers)
+        serve(engine, settings, started=lambda _: _report_ready(), worker=True)
 
 
 def _recalls_at_once(cores: int, store: str) -> int:

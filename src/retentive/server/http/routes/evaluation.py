@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from retentive.errors import Conflict
 from retentive.evaluation.metrics import Metric, load_library
 from retentive.evaluation.own_judgements import COMPARED, NOTHING_JUDGED, compare, own_queries
 from retentive.evaluation.tune import BUDGET, DEFAULT_METRIC, MIN_QUERIES, SAMPLE, SEED, TuningResult
@@ -25,7 +26,6 @@ from retentive.server.http.request_parsing import (
 )
 from retentive.server.http.response_models import Measured, TuneProgress
 from retentive.server.http.tune_job import TuneJob, TuneStatus
-from retentive.server.http.tune_peers import TunePeers
 
 router = APIRouter(prefix="/v1", tags=["judgements"], route_class=StrictRoute)
 
@@ -123,35 +123,29 @@ def measure_tunings(request: Request, view: ReadView, body: MeasureIn) -> JSONRe
 def start_tuning(request: Request, view: AdminView, body: TuneIn) -> JSONResponse:
     """Starts a search for parameters that rank the judged memories better, verified on held-out queries.
 
-    One search runs at a time. Its result is not saved: save the parameters with PATCH /settings.
+    One search runs at a time, in a service with one worker. Its result is not saved: save the parameters with PATCH
+    /settings.
     """
-    job, peers = _job(request)
-    return JSONResponse(_progress_to_json(job.start(view, body.model_dump(), peers.reserve)), 202)
+    if request.app.state.settings.server.workers > 1:
+        raise Conflict("a service with several workers cannot tune; run retentive tune, or serve with --workers 1")
+    return JSONResponse(_progress_to_json(_job(request).start(view, body.model_dump())), 202)
 
 
 @router.get("/tune", response_model=TuneProgress, summary="Get the progress of the search")
 def get_tuning_progress(request: Request, view: ReadView) -> JSONResponse:
     """Returns the progress of the search, and its result when it is done."""
-    job, peers = _job(request)
-    return JSONResponse(peers.latest(view.profile, _progress_to_json(job.progress(view.profile))))
+    return JSONResponse(_progress_to_json(_job(request).progress(view.profile)))
 
 
 @router.delete("/tune", response_model=TuneProgress, summary="Stop the search")
 def stop_tuning(request: Request, view: AdminView) -> JSONResponse:
     """Stops the search if it runs, and returns its progress."""
-    job, peers = _job(request)
-    own = _progress_to_json(job.stop_profile(view.profile))
-    return JSONResponse(peers.latest(view.profile, own, stop=True))
+    return JSONResponse(_progress_to_json(_job(request).stop_profile(view.profile)))
 
 
-def _job(request: Request) -> tuple[TuneJob, TunePeers]:
-    state = request.app.state
-    return state.tune_job, state.tune_peers
-
-
-def answer_peers(job: TuneJob, peers: TunePeers) -> None:
-    """Tell other workers the progress of the runs of this one."""
-    peers.answer(lambda profile: _progress_to_json(job.progress(profile)))
+def _job(request: Request) -> TuneJob:
+    job: TuneJob = request.app.state.tune_job
+    return job
 
 
 def _progress_to_json(progress: TuneStatus) -> dict[str, Any]:

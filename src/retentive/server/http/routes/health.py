@@ -9,7 +9,6 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic.alias_generators import to_camel
 
 import retentive
 from retentive.engine import Engine
@@ -83,8 +82,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
     engine = view.engine
     problem = engine.embeddings.problem()
     own = caller.profile  # the owner, who has none, sees the recalls of all profiles
-    recent = telemetry.statistics(own)
-    totals: dict[str, Any] = {"unembedded": _unembedded(engine) if own is None else None, **recent.counts()}
+    recent = telemetry.recent.statistics(own)
     return json_response(
         {
             "version": retentive.__version__,
@@ -98,8 +96,11 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "degraded": problem is not None,
             "degradedReason": problem,
             "llm": _llm(request.app.state.settings.llm),
-            "latency": recent.latency(),
-            **{to_camel(name): value for name, value in totals.items()},
+            "latency": recent.latency,
+            "unembedded": _unembedded(engine) if own is None else None,
+            "recalls": recent.recalls,
+            "degradedRecalls": recent.degraded_recalls,
+            "errors": recent.errors,
         }
     )
 
