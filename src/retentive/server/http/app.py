@@ -15,7 +15,6 @@ import retentive
 from retentive.chat.proxy import CONTEXT_HEADERS, Chat
 from retentive.engine import Engine
 from retentive.server.http.auth import RequestGuard, WorkInProgress
-from retentive.server.http.documents_page import add_documents
 from retentive.server.http.expiry import sweeping
 from retentive.server.http.mcp_mount import HEADERS, McpMount
 from retentive.server.http.openapi import COMMON_PROBLEMS, TAGS, add_docs_page, add_problem_schema
@@ -73,7 +72,6 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     add_problem_schema(app)
     add_docs_page(app)
     add_playground(app)
-    add_documents(app)
     return app
 
 
