@@ -155,9 +155,9 @@ def _everyday(groups: list[list[Turn]], places: Sequence[int], chance: random.Ra
             chosen = chance.sample(places, ASKED_OF)
             rows += [Row(line["text"], group, "everyday", "written", (), ()) for group in chosen]
         else:
-            group = chance.choice(places)
-            groups[group] = [*groups[group], Turn(chance.choice(("", "User")), line["needs"])]
-            rows.append(Row(line["text"], group, "prompt", "written", (len(groups[group]) - 1,), ()))
+            for group in chance.sample(places, ASKED_OF):
+                groups[group] = [*groups[group], Turn(chance.choice(("", "User")), line["needs"])]
+                rows.append(Row(line["text"], group, "prompt", "written", (len(groups[group]) - 1,), ()))
     return rows
 
 
