@@ -27,9 +27,9 @@ VARIANTS: Mapping[str, Mapping[str, float]] = {
     "without neighbours": {"neighbour_weight": 0},
     "without the session": {"session_weight": 0},
     "`short_keyword_share` 1": {"short_keyword_share": 1},
-    "`match_least` 0": {"match_least": 0},
-    "`standout_least` 0": {"standout_least": 0},
-    "`spread_least` 0": {"spread_least": 0},
+    "`min_match` 0": {"min_match": 0},
+    "`min_lead` 0": {"min_lead": 0},
+    "`min_score_range` 0": {"min_score_range": 0},
     "without time": {"time_weight": 0},
     "without the speaker": {"speaker_weight": 0},
 }

@@ -39,10 +39,10 @@ MIN_GAIN = 0.0005
 
 START = Tuning(
     keyword_weight=1.0,
-    spread_least=0.0,
-    standout_least=0.0,
+    min_score_range=0.0,
+    min_lead=0.0,
     short_keyword_share=1.0,
-    match_least=0.0,
+    min_match=0.0,
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,
@@ -51,13 +51,12 @@ START = Tuning(
 
 GRID: Mapping[str, Sequence[float]] = {
     "keyword_weight": (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5),
-    "spread_least": (0.0, 0.06, 0.12, 0.18, 0.24),
-    "standout_least": (0.0, 0.2, 0.4, 0.6, 0.8),
+    "min_score_range": (0.0, 0.06, 0.12, 0.18, 0.24),
+    "min_lead": (0.0, 0.2, 0.4, 0.6, 0.8),
     "short_keyword_share": (0.1, 0.2, 0.35, 0.6, 1.0),
-    "match_least": (0.0, 1.5, 2.2, 3.0),
+    "min_match": (0.0, 1.5, 2.2, 3.0),
     "neighbour_weight": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
     "session_weight": (0.0, 0.15, 0.3, 0.5, 0.7, 0.9),
-    "context_words": (12, 18, 24, 36, 48),
     "time_weight": (0.0, 0.25, 0.5, 0.75, 1.0),
     "speaker_weight": (0.0, 0.1, 0.2, 0.3),
 }

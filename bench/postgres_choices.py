@@ -34,7 +34,7 @@ from retentive.stores.postgres.search_stats import read_search_stats
 BEST = 30
 SCORED = 64
 EVERYTHING = 20_000
-COMMON_WORDS = 0.05
+MAX_DOCUMENT_FREQUENCY = 0.05
 
 _CREATE_PLAIN_TABLE = """
     DROP TABLE IF EXISTS bench_plain;
@@ -65,7 +65,7 @@ def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.BenchQue
         stats = connections.read(lambda one: read_search_stats(execute_on(one), Scope(), query.text))  # noqa: B023
         searched, scored = (
             " | ".join(f"'{term}'" for term in terms)
-            for terms in (stats.retrieving_terms(COMMON_WORDS), stats.frequencies)
+            for terms in (stats.retrieving_terms(MAX_DOCUMENT_FREQUENCY), stats.frequencies)
         )
         ours, every = (keyword(store, query.text, limit) for limit in (BEST, EVERYTHING))
         best = list(every.values())[:BEST]
@@ -77,7 +77,7 @@ def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.BenchQue
 
 def keyword(store: PostgresStore, text: str, limit: int) -> dict[str, float]:
     """Return the scores of the best keyword candidates by id, best first."""
-    query = Query(text, Scope(), Tuning(common_words=COMMON_WORDS), datetime.now(UTC))
+    query = Query(text, Scope(), Tuning(max_document_frequency=MAX_DOCUMENT_FREQUENCY), datetime.now(UTC))
     with store.open_search(query) as search:
         return {candidate.memory.id: candidate.score for candidate in search.keyword(limit).candidates}
 

@@ -58,7 +58,7 @@ def test_the_named_config_file_is_the_one_read(here, tmp_path):
         ("store = ", "not valid TOML"),
         ("colour = 1", "colour"),
         ("[embedder]\ntimeout = 0", "embedder.timeout: input should be greater than 0"),
-        ("[tuning]\nrrf_k = 0", "rrf_k"),
+        ("[tuning]\nrrf_k = -1", "rrf_k"),
         ("[tuning]\nnonsense = 0", "no parameter 'nonsense'"),
     ],
 )
@@ -86,12 +86,12 @@ HYBRID_BLOCKS = [
     ({"enabled": False, "vectorWeight": 0.7, "textWeight": 0.3}, preset("semantic-only")),
     (
         {"minScore": 0.35, "scoreNormalization": "none"},
-        preset("weighted").with_parameters(score_floor=0.35),
+        preset("weighted").with_parameters(min_score=0.35),
     ),
     ({"fusion": "rrf", "minScore": 0.35, "scoreNormalization": "zScore"}, preset("classic-rrf")),
     (
-        {"candidateMultiplier": 4, "mmr": {"enabled": True, "lambda": 0.75}, "temporalDecay": {"enabled": True}},
-        preset("weighted").with_parameters(pool_factor=4, diversity=0.25, decay=True),
+        {"candidateMultiplier": 8, "mmr": {"enabled": True, "lambda": 0.75}, "temporalDecay": {"enabled": True}},
+        preset("weighted").with_parameters(min_candidates=80, diversity=0.25, decay=True),
     ),
 ]
 
@@ -128,7 +128,7 @@ def test_the_configuration_of_openclaw_is_read_with_its_comments_and_what_is_not
 
     settings = load_settings(environment={}, config=path)
 
-    assert settings.tuned({}) == preset("relative-score").with_parameters(**HALVES, score_floor=0.35)
+    assert settings.tuned({}) == preset("relative-score").with_parameters(**HALVES, min_score=0.35)
     [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told.startswith(f"{path}: not taken from agents.defaults.memorySearch: ")
     assert set(told.rpartition(": ")[2].split(", ")) == {

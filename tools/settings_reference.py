@@ -88,15 +88,15 @@ accepted everywhere. [How a recall works](how-a-recall-works.md) describes the s
 them gains."""
 
 HYBRID = """\
-`preset = "classic-rrf"` sets every parameter at once, but `min_relevance` and those of chat. So does the block `hybrid`
-of other systems' configurations. It is accepted wherever parameters are: in the config file (TOML or JSON5), by `PATCH
-/settings`, `--set hybrid={…}` and the `tuning` of a recall. The config file can be OpenClaw's `openclaw.json`: the
-block at `agents.defaults.memorySearch.query` is read, with `minScore`, and a warning names what else of the search is
-not taken. Without `fusion` it is the preset `weighted`: context, time and quality are off. Weights are normalised, so
-that 70 and 30 mean 0.7 and 0.3. `fusion = "rrf"` is the preset `classic-rrf` with `rrfK` and ignores the weights.
-`enabled = false` is the preset `semantic-only`. With `scoreNormalization` scores are scaled before they are weighted,
-as in the preset `relative-score`. `minScore`, `candidateMultiplier`, `mmr` and `temporalDecay` set `score_floor`,
-`pool_factor`, `diversity` and `decay`. Parameters given beside a preset or block take precedence.
+`preset = "classic-rrf"` sets every parameter at once, but `min_relevance` and those of the judge. So does the block
+`hybrid` of other systems' configurations. It is accepted wherever parameters are: in the config file (TOML or JSON5),
+by `PATCH /settings`, `--set hybrid={…}` and the `tuning` of a recall. The config file can be OpenClaw's
+`openclaw.json`: the block at `agents.defaults.memorySearch.query` is read, with `minScore`, and a warning names what
+else of the search is not taken. Without `fusion` it is the preset `weighted`: context, time and quality are off.
+Weights are normalised, so that 70 and 30 mean 0.7 and 0.3. `fusion = "rrf"` is the preset `classic-rrf` with `rrfK` and
+ignores the weights. `enabled = false` is the preset `semantic-only`. With `scoreNormalization` scores are scaled before
+they are weighted, as in the preset `relative-score`. `minScore`, `candidateMultiplier`, `mmr` and `temporalDecay` set
+`min_score`, `min_candidates`, `diversity` and `decay`. Parameters given beside a preset or block take precedence.
 
 ```toml
 [hybrid]

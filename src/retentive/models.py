@@ -33,6 +33,13 @@ MAX_NAME = 500
 ALL = 1_000_000_000
 """As a number of candidates: all of them."""
 
+POOL_FACTOR, DEEP_POOL_FACTOR = 3, 5
+"""Each retriever returns this many times the limit. Without full fusion, a memory counts only in the retrievers that
+returned it, so they return more."""
+
+SPREAD_DEPTH = 100
+"""Spread scaling maps the score at this rank to 0."""
+
 MIN_CENTRES = 20
 """Neighbours are read around at least this many of the best of each retriever."""
 
@@ -299,14 +306,15 @@ class Query:
     def pool(self) -> int:
         """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = min(tuning.pool_factor * self.limit, ALL) if self.limit > 0 else ALL
-        return max(wanted, tuning.pool_floor, tuning.judge_depth if tuning.judge != "off" else 0)
+        factor = POOL_FACTOR if tuning.fusion == "full" else DEEP_POOL_FACTOR
+        wanted = min(factor * self.limit, ALL) if self.limit > 0 else ALL
+        return max(wanted, tuning.min_candidates, tuning.judge_depth if tuning.judge != "off" else 0)
 
     @property
     def depth(self) -> int:
         """How far down the semantic retriever reports scores: beyond the pool if scores are scaled."""
         scaled = self.tuning.fusion in ("full", "relative")
-        return max(self.pool, self.tuning.spread_depth) if scaled else self.pool
+        return max(self.pool, SPREAD_DEPTH) if scaled else self.pool
 
     @property
     def centres(self) -> int:

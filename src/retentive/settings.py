@@ -59,6 +59,10 @@ class LlmSettings(Checked):
     )
     model: str | None = field(default=None, description="Model for requests that do not name one.")
     api_key: SecretStr | None = field(default=None, description="API key for the server, if it needs one.")
+    context_tokens: int = field(default=2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
+    recent_turns: int = field(
+        default=10, ge=0, le=1000, description="Number of the session's latest episodes that are in a prompt."
+    )
     timeout: float = field(
         default=120.0, gt=0, le=3600, description="Seconds without any data after which a request fails."
     )

@@ -102,7 +102,7 @@ PARAMETERS = (
     "rrfK",
     "keywordWeight",
     "semanticWeight",
-    "commonWords",
+    "maxDocumentFrequency",
     "preset",
     "hybrid",
     "minScore",

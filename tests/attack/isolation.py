@@ -142,8 +142,8 @@ TUNINGS = (
     "weighted",
     {"semanticWeight": 0},
     {"keywordWeight": 0},
-    {"commonWords": 1.0},
-    {"commonWords": 0.05},
+    {"maxDocumentFrequency": 1.0},
+    {"maxDocumentFrequency": 0.05},
 )
 
 

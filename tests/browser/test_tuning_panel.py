@@ -177,7 +177,7 @@ def test_a_parameter_search_shows_its_progress_and_its_result_is_saved(page, bas
     for query, words in answers.items():
         engine.judge(query, good=[memory.id for memory in memories if words in memory.text])
     poor = {"semantic_weight": 0.0, "keyword_weight": 5.0, "session_weight": 2.0, "neighbour_weight": 2.0}
-    engine.tuning.save({**poor, "common_words": 0.01})  # so poor that twelve queries show a significant gain
+    engine.tuning.save({**poor, "max_document_frequency": 0.01})  # so poor that twelve queries show a significant gain
     recall(page, base_url)
 
     page.get_by_role("button", name="Find better parameters").click()

@@ -25,7 +25,7 @@ from retentive.stores.in_memory.search import InMemorySearch
 from retentive.stores.values import Vector
 from tests.conftest import NOW
 
-CURRENT = Tuning(keyword_weight=0.3, pool_floor=20)
+CURRENT = Tuning(keyword_weight=0.3, min_candidates=20)
 COLOURS = ["red", "green", "blue", "white", "black", "amber", "ivory", "coral", "olive", "pearl"]
 THINGS = ["lamp", "chair", "kettle", "ladder", "mirror", "pillow", "bucket", "hammer", "basket", "candle"]
 
@@ -98,7 +98,7 @@ def test_the_same_seed_finds_the_same(engine):
 def test_parameters_that_gain_nothing_are_left_as_they_are(engine):
     done = tune(engine, judged(engine), current=CURRENT, budget=20)
 
-    assert set(done.parameters) <= set(GRID) | {"rank_base", "pool_factor"}
+    assert set(done.parameters) <= set(GRID)
     assert len(done.parameters) <= 3
 
 
@@ -132,7 +132,7 @@ def test_the_cached_ranker_makes_no_read_twice(engine, monkeypatch):
     assert rank(query, Tuning()) == first
     rank(query, Tuning(keyword_weight=3.0, session_weight=0.0))
     assert len(reads) == 4
-    rank(query, Tuning(pool_floor=60))
+    rank(query, Tuning(min_candidates=60))
     assert reads.count("keyword") == reads.count("nearest") == 2
 
 

@@ -105,12 +105,12 @@ def test_operators_select_what_the_keyword_retriever_finds_alone(engine: Engine)
     engine.store.add([tea(number, text, session="s") for number, text in enumerate(texts)], model=MODEL)
 
     for query, expected in KEYWORD_QUERIES.items():
-        tuning = {"preset": "keyword-only", "common_words": 1.0}
+        tuning = {"preset": "keyword-only", "max_document_frequency": 1.0}
         found = {hit.memory.text for hit in engine.recall(query, tuning=tuning, record_use=False)}
         assert found == expected, query
 
     # With context, a neighbour that does not match stays out, too.
-    with_context = {"preset": "keyword-only", "common_words": 1.0, "neighbour_weight": 1.0}
+    with_context = {"preset": "keyword-only", "max_document_frequency": 1.0, "neighbour_weight": 1.0}
     found = {hit.memory.text for hit in engine.recall("tea -milk", tuning=with_context, record_use=False)}
     assert found == KEYWORD_QUERIES["tea -milk"]
 

@@ -12,7 +12,7 @@ from retentive import AsyncEngine, Engine, NotFound
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 
-PLAIN = {"neighbour_weight": 0, "session_weight": 0, "quality": "off", "semantic_floor": -1}
+PLAIN = {"neighbour_weight": 0, "session_weight": 0, "quality": "off", "min_cosine": -1}
 """Nothing but the two searches and their fusion."""
 
 
@@ -77,7 +77,7 @@ def test_a_duplicate_names_the_higher_hit_that_says_the_same(engine: Engine):
 def test_a_memory_below_the_score_floor_is_told_the_floor(engine: Engine):
     _, low = remember(engine, "at0 the key", "at60 something else")
 
-    seen = engine.explain("at0 key", low, tuning={**PLAIN, "score_floor": 0.5})
+    seen = engine.explain("at0 key", low, tuning={**PLAIN, "min_score": 0.5})
 
     assert seen.outcome == "floor"
     assert "the score floor is 0.5" in seen.sentence
@@ -87,7 +87,7 @@ def test_a_memory_below_the_score_floor_is_told_the_floor(engine: Engine):
 def test_a_memory_below_the_semantic_floor_is_told_its_likeness(engine: Engine):
     _, low = remember(engine, "at0 the key", "at60 something else")
 
-    seen = engine.explain("at0 key", low, tuning={**PLAIN, "semantic_floor": 0.6})
+    seen = engine.explain("at0 key", low, tuning={**PLAIN, "min_cosine": 0.6})
 
     assert seen.outcome == "floor"
     assert "Its cosine is 0.500, and the semantic floor is 0.6" in seen.sentence
@@ -118,7 +118,7 @@ def test_a_memory_the_caller_has_already_is_said_to_be_left_out_for_that(engine:
 
 def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pools_end(engine: Engine):
     ids = remember(engine, *(f"at{at} number{at}" for at in range(60)))
-    tuning = {**PLAIN, "spread_depth": 2, "pool_floor": 5, "judge": "off"}
+    tuning = {**PLAIN, "min_candidates": 5, "judge": "off"}
 
     seen = engine.explain("at0", ids[42], limit=1, tuning=tuning)
 
@@ -133,7 +133,7 @@ def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pool
 def test_words_too_common_to_search_by_are_told_from_words_that_do_not_occur(engine: Engine, compass: Compass):
     ids = remember(engine, *(f"common number{at}" for at in range(50)), "common rare")
 
-    seen = engine.explain("common rare", ids[3], tuning={**PLAIN, "semantic_weight": 0, "common_words": 0.5})
+    seen = engine.explain("common rare", ids[3], tuning={**PLAIN, "semantic_weight": 0, "max_document_frequency": 0.5})
 
     assert seen.outcome == "not_found"
     assert "keyword: its matching terms are too common to retrieve it" in seen.sentence
@@ -200,11 +200,11 @@ PARAMETERS: list[dict[str, Any]] = [
     {},
     {"fusion": "rrf"},
     {"diversity": 0.6},
-    {"score_floor": 0.4},
-    {"semantic_floor": 0.7},
-    {"pool_floor": 3, "neighbour_weight": 0, "session_weight": 0},
+    {"min_score": 0.4},
+    {"min_cosine": 0.7},
+    {"min_candidates": 3, "neighbour_weight": 0, "session_weight": 0},
     {"semantic_weight": 0},
-    {"diversity": 0.5, "score_floor": 0.3, "pool_floor": 4},
+    {"diversity": 0.5, "min_score": 0.3, "min_candidates": 4},
 ]
 
 

@@ -54,7 +54,7 @@ def test_a_standing_is_that_of_the_query_that_was_searched(engine: Engine):
 def test_a_rank_below_the_pool_does_not_count_what_the_operators_remove(engine: Engine):
     engine.remember_many([{"text": f"tea tea with milk {at}"} for at in range(40)])
     kept = [one.id for one in engine.remember_many([{"text": f"tea and {'x ' * at} y{at}"} for at in range(1, 60)])]
-    tuning = {"semantic_weight": 0, "pool_floor": 5, "spread_depth": 2}
+    tuning = {"semantic_weight": 0, "min_candidates": 5}
 
     seen = engine.explain("tea -milk", kept[-1], limit=1, tuning=tuning)
 

@@ -324,8 +324,8 @@ def test_a_memory_found_by_words_alone_passes_the_default_floors(open_engine, mo
 def test_nothing_relevant_is_an_empty_list_where_a_floor_is_set(engine):
     engine.remember("The cat sleeps on the warm stove")
 
-    assert engine.recall("turbine maintenance schedule", tuning={"semantic_floor": 0.7}).hits == ()
-    assert len(engine.recall("where is the cat sleeping", tuning={"semantic_floor": 0.7}).hits) == 1
+    assert engine.recall("turbine maintenance schedule", tuning={"min_cosine": 0.7}).hits == ()
+    assert len(engine.recall("where is the cat sleeping", tuning={"min_cosine": 0.7}).hits) == 1
 
 
 def test_a_preset_a_parameter_and_a_whole_tuning_are_for_one_recall_alone(engine):

@@ -49,7 +49,7 @@ def test_a_recall_returns_only_what_matches_its_filter_also_as_neighbours(
     engine: Engine, options: dict[str, Any], expected: list[int]
 ):
     assert found(engine, **options) == expected
-    assert found(engine, tuning={"neighbour_weight": 2.0, "pool_floor": 1}, **options) == expected
+    assert found(engine, tuning={"neighbour_weight": 2.0, "min_candidates": 1}, **options) == expected
 
 
 @pytest.mark.parametrize(

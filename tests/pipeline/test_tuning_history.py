@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
+from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.pipeline.tuning_history import MAX_HISTORY, history, save_parameters, saved_parameters, undo_change
+from retentive.settings import Settings
 from retentive.stores import open_store
 from retentive.stores.in_memory import InMemoryStore
 from tests.conftest import NOW
@@ -22,6 +25,19 @@ def test_every_change_is_remembered_with_who_made_it_newest_first():
     assert (oldest.id, oldest.by, oldest.before, oldest.after) == (1, "ana", {}, {"keyword_weight": 2.0})
     assert (newest.id, newest.by, newest.at) == (2, "bo", NOW)
     assert newest.after == {"keyword_weight": 3.0, "rrf_k": 5.0} == saved_parameters(store)
+
+
+def test_parameters_that_an_earlier_version_has_saved_are_read_by_their_present_names(caplog):
+    store = InMemoryStore()
+    saved = {"match_least": 3.0, "rrf_k": 5.0, "rank_base": 0, "pool_factor": 4, "keyword_weight": 2.0}
+    store.compare_and_set({"tuning": json.dumps(saved)})
+
+    with Engine(store, settings=Settings(store="")) as engine:
+        tuning = engine.tuning.current()
+        assert (tuning.min_match, tuning.rrf_k, tuning.keyword_weight) == (3.0, 4.0, 2.0)
+        engine.tuning.save({"min_match": None})
+        assert engine.tuning.saved() == {"rrf_k": 4.0, "keyword_weight": 2.0}
+    assert "'match_least'; it is called 'min_match' now" in caplog.text
 
 
 def test_a_change_can_be_undone_and_so_can_that():

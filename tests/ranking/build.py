@@ -57,7 +57,7 @@ def applied(step: Callable[..., None], hits: Sequence[Hit], *arguments: Any, **o
 
 def plain(**parameters: Any) -> Tuning:
     """A tuning that fuses and does nothing else, but for the parameters given."""
-    off = {"quality": "off", "dedup": False, "semantic_floor": -1.0, "short_keyword_share": 1.0, "match_least": 0.0}
+    off = {"quality": "off", "dedup": False, "min_cosine": -1.0, "short_keyword_share": 1.0, "min_match": 0.0}
     return Tuning(**{"fusion": "rrf", **off, **parameters})
 
 

@@ -12,7 +12,7 @@ from retentive.ranking.lists import Context
 from retentive.ranking.rank import by_context
 from tests.ranking.build import NOW, applied, hit, ids, memory, plain, retriever, scores
 
-TALK = Tuning(neighbour_weight=0.6, session_weight=0.5, context_words=24)
+TALK = Tuning(neighbour_weight=0.6, session_weight=0.5)
 
 
 def turn(id: str, words: int = 10, session: str = "s"):
@@ -56,7 +56,7 @@ def test_long_memories_hardly_lean_on_their_neighbours():
 
     judged = scores(applied(by_context, hits, line("a", "b"), TALK))
 
-    shortness = (24 / 240) ** 2
+    shortness = (28 / 240) ** 2
     assert judged["a"] == pytest.approx((0.2 + 0.6 * shortness * 0.9 + 0.5 * 0.9) / 1.5)
 
 
@@ -70,7 +70,7 @@ def test_among_long_memories_the_longest_gain_less_from_their_session():
     judged = scores(applied(by_context, [*hits, *elsewhere], context, TALK))
 
     assert one_session["c"] == one_session["a"]  # where all are of one session, it tells nothing
-    shortness = (24 / 240) ** 2
+    shortness = (28 / 240) ** 2
     gain = 0.5 * (240 / 960) ** (1 - shortness) * 0.9
     assert judged["c"] == pytest.approx((0.2 + 0.6 * shortness * 0.9 + gain) / 1.5)
     assert judged["c"] < judged["a"]

@@ -40,7 +40,7 @@ def test_a_limit_smaller_than_the_number_of_kinds_keeps_the_best():
 
 
 def test_the_floor_holds_for_the_best_of_a_kind_too():
-    picked = pick(Ranking((*EPISODES, WHO)), plain(score_floor=0.5), limit=4, kinds=("episodic", "identity"))
+    picked = pick(Ranking((*EPISODES, WHO)), plain(min_score=0.5), limit=4, kinds=("episodic", "identity"))
 
     assert ids(picked) == ["e0", "e1", "e2", "e3"]
 

@@ -47,13 +47,15 @@ def test_distribution_scaling_puts_the_mean_in_the_middle_and_three_sigmas_at_th
 
 
 def test_spread_scaling_takes_the_score_at_its_depth_as_zero():
-    scores = [10.0, 9.0, 6.0, 5.0]
+    scores = [float(300 - at) for at in range(120)]
 
-    assert scale_all("spread", scores, spread_depth=3) == pytest.approx([1.0, (9 - 6) / (10 - 6), 0.0, 0.0])
+    scaled = scale_all("spread", scores)
+
+    assert (scaled[0], scaled[33], scaled[99], scaled[119]) == pytest.approx((1.0, (267 - 201) / (300 - 201), 0.0, 0.0))
 
 
 def test_spread_scaling_of_a_list_shorter_than_its_depth_is_min_max():
-    assert scale_all("spread", [8.0, 5.0, 4.0], spread_depth=100) == scale_all("min-max", [8.0, 5.0, 4.0])
+    assert scale_all("spread", [8.0, 5.0, 4.0]) == scale_all("min-max", [8.0, 5.0, 4.0])
 
 
 def test_saturate_scaling_maps_each_score_by_itself():

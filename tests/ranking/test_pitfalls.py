@@ -19,7 +19,7 @@ from tests.ranking.build import FUSIONS, NOW, SCALINGS, days_ago, ids, memory, p
 def test_pitfall_1_a_rank_is_the_place_in_its_own_retriever_and_not_in_the_concatenated_list():
     semantic, keyword = retriever("semantic", "s1", "s2", "s3"), retriever("keyword", "k1", "k2")
 
-    fused = fuse([keyword, semantic], plain(rrf_k=60, rank_base=1))
+    fused = fuse([keyword, semantic], plain(rrf_k=60))
 
     assert scores(fused)["s1"] == scores(fused)["k1"] == pytest.approx(1 / 61)
     assert scores(fused)["s2"] == scores(fused)["k2"] == pytest.approx(1 / 62)
@@ -132,7 +132,7 @@ def test_pitfall_14_many_retrievers_are_fused_flat_so_that_a_first_place_counts_
     expansions = [retriever(f"expansion {number}", f"e{number}", "m", "n") for number in range(4)]
     keyword = retriever("keyword", "exact")
 
-    fused = scores(fuse([*expansions, keyword], plain(rrf_k=60, rank_base=1)))
+    fused = scores(fuse([*expansions, keyword], plain(rrf_k=60)))
 
     # Fused two by two, the list of the expansions would be ranked again and count once.
     assert fused["exact"] == fused["e0"] == fused["e3"] == pytest.approx(1 / 61)
@@ -163,7 +163,7 @@ def test_pitfall_16_the_same_retrievers_give_the_same_order_whatever_ids_a_store
 
 def test_pitfall_16_ranking_is_a_pure_function_that_leaves_its_retrievers_as_they_were():
     retrievers = [retriever("semantic", "a", "b", "c", elsewhere={"d": 0.1}), retriever("keyword", "d", "b")]
-    tuning = Tuning(diversity=0.5, decay=True, score_floor=0.01, source_weights={"*": 1.1})
+    tuning = Tuning(diversity=0.5, decay=True, min_score=0.01, source_weights={"*": 1.1})
     before = [replace(given, elsewhere=dict(given.elsewhere)) for given in retrievers]
 
     first, second = (rank(retrievers, tuning, limit=2, now=NOW) for _ in range(2))

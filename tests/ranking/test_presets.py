@@ -88,7 +88,7 @@ def test_a_preset_of_one_retriever_takes_nothing_from_the_other(name: str, found
 def test_the_ways_of_other_systems_are_left_pure(name: str):
     tuning = preset(name)
 
-    assert (tuning.quality, tuning.decay, tuning.diversity, tuning.score_floor) == ("off", False, 0.0, 0.0)
+    assert (tuning.quality, tuning.decay, tuning.diversity, tuning.min_score) == ("off", False, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -82,7 +82,7 @@ def test_age_is_measured_against_the_time_passed_in():
 def test_a_memory_less_similar_than_the_semantic_floor_is_not_found_by_meaning():
     retrievers = [retriever("semantic", ("near", 0.5), ("at the floor", 0.3), ("far", 0.29))]
 
-    assert ids(rank(retrievers, plain(semantic_floor=0.3), limit=5, now=NOW)) == ["near", "at the floor"]
+    assert ids(rank(retrievers, plain(min_cosine=0.3), limit=5, now=NOW)) == ["near", "at the floor"]
 
 
 def test_a_pool_in_which_nothing_is_similar_gives_an_empty_answer_although_min_max_would_flatter_it():
@@ -90,19 +90,19 @@ def test_a_pool_in_which_nothing_is_similar_gives_an_empty_answer_although_min_m
     tuning = plain(fusion="relative", semantic_scaling="min-max")
 
     assert scores(rank(retrievers, tuning, limit=5, now=NOW))["best of a bad lot"] == 1.0
-    assert rank(retrievers, tuning.with_parameters(semantic_floor=0.2), limit=5, now=NOW).hits == ()
+    assert rank(retrievers, tuning.with_parameters(min_cosine=0.2), limit=5, now=NOW).hits == ()
 
 
 def test_the_semantic_floor_holds_for_the_semantic_retriever_alone():
     retrievers = [retriever("semantic", ("a", 0.9)), retriever("keyword", ("k", 0.1))]
 
-    assert ids(rank(retrievers, plain(semantic_floor=0.5), limit=5, now=NOW)) == ["k", "a"]
+    assert ids(rank(retrievers, plain(min_cosine=0.5), limit=5, now=NOW)) == ["k", "a"]
 
 
 def test_a_memory_under_the_semantic_floor_can_still_come_in_by_its_words():
     retrievers = [retriever("semantic", ("a", 0.9), ("both", 0.2)), retriever("keyword", ("both", 7.0))]
 
-    ranking = rank(retrievers, plain(semantic_floor=0.5), limit=5, now=NOW)
+    ranking = rank(retrievers, plain(min_cosine=0.5), limit=5, now=NOW)
 
     assert scores(ranking)["both"] == pytest.approx(1 / 61)
 
@@ -110,7 +110,7 @@ def test_a_memory_under_the_semantic_floor_can_still_come_in_by_its_words():
 def test_a_semantic_floor_of_minus_1_lets_every_memory_in():
     retrievers = [retriever("semantic", ("a", 0.9), ("opposite", -1.0))]
 
-    assert ids(rank(retrievers, plain(semantic_floor=-1), limit=5, now=NOW)) == ["a", "opposite"]
+    assert ids(rank(retrievers, plain(min_cosine=-1), limit=5, now=NOW)) == ["a", "opposite"]
 
 
 def test_the_default_semantic_floor_keeps_out_what_points_the_other_way():
@@ -126,13 +126,13 @@ def test_of_two_memories_alike_in_words_the_less_similar_never_wins_by_the_seman
     )
     keyword = retriever("keyword", ("fetched", 5.0), ("returned", 5.0))
 
-    ranking = rank([semantic, keyword], plain(fusion="full", semantic_floor=0.3), limit=5, now=NOW)
+    ranking = rank([semantic, keyword], plain(fusion="full", min_cosine=0.3), limit=5, now=NOW)
 
     assert scores(ranking)["returned"] >= scores(ranking)["fetched"]
 
 
 def test_a_hit_under_the_score_floor_is_dropped_and_says_so():
-    ranking = rank([retriever("semantic", "a", "b")], plain(rrf_k=5, rank_base=0, score_floor=0.18), limit=5, now=NOW)
+    ranking = rank([retriever("semantic", "a", "b")], plain(rrf_k=4, min_score=0.18), limit=5, now=NOW)
 
     assert ids(ranking) == ["a"]  # 1/5, and 1/6 is less than 0.18
     assert [(hit.id, hit.why[-1].step, hit.why[-1].note) for hit in ranking.dropped] == [
@@ -141,7 +141,7 @@ def test_a_hit_under_the_score_floor_is_dropped_and_says_so():
 
 
 def test_a_hit_that_just_reaches_the_score_floor_stays():
-    ranking = rank([retriever("semantic", "a", "b")], plain(rrf_k=5, rank_base=0, score_floor=0.2), limit=5, now=NOW)
+    ranking = rank([retriever("semantic", "a", "b")], plain(rrf_k=4, min_score=0.2), limit=5, now=NOW)
 
     assert ids(ranking) == ["a"]
     assert ranking.hits[0].score == 0.2
@@ -150,16 +150,16 @@ def test_a_hit_that_just_reaches_the_score_floor_stays():
 def test_the_score_floor_is_held_against_the_score_after_the_boosts():
     retrievers = [retriever("semantic", memory("a", created=days_ago(30)))]
 
-    assert rank(retrievers, plain(decay=True, score_floor=0.01), limit=5, now=NOW).hits == ()  # 0.5/61 = 0.0082
+    assert rank(retrievers, plain(decay=True, min_score=0.01), limit=5, now=NOW).hits == ()  # 0.5/61 = 0.0082
 
 
 def test_a_score_floor_that_nobody_reaches_gives_an_empty_answer():
-    assert rank([retriever("semantic", "a", "b")], plain(score_floor=5), limit=5, now=NOW).hits == ()
+    assert rank([retriever("semantic", "a", "b")], plain(min_score=5), limit=5, now=NOW).hits == ()
 
 
 def test_a_score_floor_of_0_is_off_even_for_scores_below_zero():
     retrievers = [retriever("semantic", ("a", 0.9), ("b", 0.5), ("c", 0.1))]
-    tuning = plain(fusion="relative", semantic_scaling="z-score", score_floor=0)
+    tuning = plain(fusion="relative", semantic_scaling="z-score", min_score=0)
 
     assert scores(rank(retrievers, tuning, limit=5, now=NOW))["c"] < 0
 
@@ -169,7 +169,7 @@ def test_no_hit_shows_less_than_the_score_floor_after_diversity_either():
     vectors = {"a": unit(1, 0), "twin": unit(1, 0), "other": unit(0, 1)}
 
     ranking = rank(
-        retrievers, plain(fusion="weighted", diversity=0.5, score_floor=0.6), limit=5, now=NOW, vectors=vectors
+        retrievers, plain(fusion="weighted", diversity=0.5, min_score=0.6), limit=5, now=NOW, vectors=vectors
     )
 
     assert min(scores(ranking).values()) >= 0.6  # the twin's 0.8 - 0.5 × 1 × 0.9 = 0.35 is below

@@ -140,7 +140,7 @@ def test_a_neighbour_below_the_semantic_floor_does_not_enter():
     tuning = plain(fusion="full", neighbour_weight=0.5, session_weight=0.5)
 
     def ids(floor: float) -> list[str]:
-        wanted = tuning.with_parameters(semantic_floor=floor)
+        wanted = tuning.with_parameters(min_cosine=floor)
         return [one.id for one in rank([semantic], wanted, limit=5, now=NOW, context=context).hits]
 
     assert ids(0.05) == ["found", "beside"]
@@ -148,14 +148,14 @@ def test_a_neighbour_below_the_semantic_floor_does_not_enter():
 
 
 def test_the_only_memory_of_a_store_does_not_score_zero():
-    assert fit("spread", [0.6], spread_least=0.12)(0.6) == 1.0
-    assert fit("spread", [0.6, 0.57], spread_least=0.12)(0.57) == pytest.approx(0.75)
+    assert fit("spread", [0.6], min_score_range=0.12)(0.6) == 1.0
+    assert fit("spread", [0.6, 0.57], min_score_range=0.12)(0.57) == pytest.approx(0.75)
 
 
 def test_terms_that_most_memories_have_carry_no_weight_and_the_reason_shows_the_factor():
     common = [(f"k{at}", 1e-6 * (1 + at / 20)) for at in range(12, 0, -1)]
     semantic = retriever("semantic", *((f"k{at}", at / 12) for at in range(12, 0, -1)))
-    tuning = plain(fusion="full", standout_least=0.4)
+    tuning = plain(fusion="full", min_lead=0.4)
 
     hits = fuse([semantic, retriever("keyword", *common)], tuning)
 
@@ -165,7 +165,7 @@ def test_terms_that_most_memories_have_carry_no_weight_and_the_reason_shows_the_
 def test_the_factor_of_the_keyword_weight_is_in_the_reason_and_the_changes_add_up():
     alike = retriever("keyword", *((f"k{at}", 5.0 if at == 1 else 4.5) for at in range(1, 13)))
     semantic = retriever("semantic", ("k3", 0.9), ("k1", 0.4))
-    tuning = plain(fusion="full", standout_least=0.4, keyword_scaling="max")
+    tuning = plain(fusion="full", min_lead=0.4, keyword_scaling="max")
 
     hits = fuse([semantic, alike], tuning)
 

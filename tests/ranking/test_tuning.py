@@ -31,19 +31,14 @@ def test_the_semantic_weight_is_1_by_default():
 @pytest.mark.parametrize(
     ("parameter", "outside"),
     [
-        ("rrf_k", 0),
+        ("rrf_k", -1),
         ("rrf_k", 1001),
-        ("rank_base", 2),
-        ("rank_base", -1),
-        ("spread_depth", 1),
-        ("pool_factor", 2),
-        ("common_words", 0),
-        ("semantic_floor", -1.1),
-        ("semantic_floor", 1.1),
-        ("score_floor", -0.1),
+        ("max_document_frequency", 0),
+        ("min_cosine", -1.1),
+        ("min_cosine", 1.1),
+        ("min_score", -0.1),
         ("half_life_days", 0),
         ("importance_slows_decay", -1),
-        ("relevance_share", 1.1),
         ("recency_share", -0.1),
         ("importance_share", 1.1),
         ("access_half_life_days", 0),
@@ -80,11 +75,25 @@ def test_an_unknown_parameter_is_answered_with_the_one_that_is_like_it():
         parse_tuning({"keyword_wieght": 1})
 
 
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        ("match_least", "'min_match'"),
+        ("pool_floor", "'min_candidates'"),
+        ("rank_base", "rrf_k"),
+        ("pool_factor", "fixed"),
+    ],
+)
+def test_a_parameter_of_an_earlier_version_is_answered_with_its_present_name(former: str, present: str):
+    with pytest.raises(Invalid, match=f"no parameter '{former}'.*{present}"):
+        parse_tuning({former: 1})
+
+
 def test_everything_wrong_is_named_at_once():
     with pytest.raises(Invalid) as caught:
-        parse_tuning({"semantic_weight": 9, "rank_base": 7, "mystery": 1})
+        parse_tuning({"semantic_weight": 9, "fusion": 7, "mystery": 1})
 
-    assert all(name in str(caught.value) for name in ("semantic_weight", "rank_base", "mystery"))
+    assert all(name in str(caught.value) for name in ("semantic_weight", "fusion", "mystery"))
 
 
 @pytest.mark.parametrize("spelling", ["keyword_weight", "keywordWeight", "keyword-weight"])
@@ -114,7 +123,7 @@ def test_a_tuning_cannot_be_changed_in_place():
 
 @pytest.mark.parametrize("by_alias", [True, False])
 def test_a_tuning_survives_being_written_as_json(by_alias: bool):
-    tuning = Tuning(fusion="rrf", rrf_k=5, rank_base=0, source_weights={"notes/*": 1.5}, decay=True)
+    tuning = Tuning(fusion="rrf", rrf_k=5, source_weights={"notes/*": 1.5}, decay=True)
 
     assert parse_tuning(json.loads(tuning.model_dump_json(by_alias=by_alias))) == tuning
 
@@ -134,7 +143,7 @@ def test_where_absence_from_a_retriever_counts_each_retriever_fetches_five_times
 
 
 def test_a_retriever_never_fetches_less_than_three_times_the_limit():
-    assert asked(parse_tuning({"pool_factor": 3, "pool_floor": 1}), 20).pool == 3 * 20
+    assert asked(parse_tuning({"min_candidates": 1}), 20).pool == 3 * 20
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -145,20 +154,20 @@ def test_without_a_limit_each_retriever_fetches_everything(limit: int):
 def test_off_by_default_are_decay_diversity_and_the_score_floor():
     tuning = Tuning()
 
-    assert (tuning.decay, tuning.diversity, tuning.score_floor) == (False, 0.0, 0.0)
+    assert (tuning.decay, tuning.diversity, tuning.min_score) == (False, 0.0, 0.0)
 
 
 def test_the_classic_shares_and_half_lives_are_the_defaults():
     tuning = Tuning()
 
-    assert (tuning.relevance_share, tuning.recency_share, tuning.importance_share) == (0.80, 0.05, 0.15)
+    assert (tuning.recency_share, tuning.importance_share) == (0.05, 0.15)
     assert (tuning.half_life_days, tuning.access_half_life_days) == (30, 30)
 
 
-@pytest.mark.parametrize(("fusion", "depth"), [("full", 100), ("relative", 100), ("rrf", 30), ("weighted", 30)])
+@pytest.mark.parametrize(("fusion", "depth"), [("full", 100), ("relative", 100), ("rrf", 50), ("weighted", 50)])
 def test_only_where_scores_are_scaled_the_crowd_behind_the_pool_is_looked_at(fusion, depth):
     assert asked(Tuning(fusion=fusion), 10).depth == depth
-    assert asked(Tuning(fusion=fusion), 60).depth == max(depth, asked(Tuning(), 60).pool)
+    assert asked(Tuning(fusion=fusion), 60).depth == max(depth, asked(Tuning(fusion=fusion), 60).pool)
 
 
 def test_equal_tunings_have_one_version_and_one_hash_however_their_numbers_are_written():

@@ -89,8 +89,10 @@ def make_query(
     filter: Filter = NO_FILTER,
     **tuning: Any,
 ) -> Query:
-    """Return a query all of whose terms retrieve candidates, however common, unless `common_words` is given."""
-    return Query(text, scope, Tuning(**{"common_words": 1.0, **tuning}), NOW, limit, tuple(exclude), vector, filter)
+    """Return a query all of whose terms retrieve candidates, unless `max_document_frequency` is given."""
+    return Query(
+        text, scope, Tuning(**{"max_document_frequency": 1.0, **tuning}), NOW, limit, tuple(exclude), vector, filter
+    )
 
 
 def find_keyword(

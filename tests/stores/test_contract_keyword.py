@@ -157,16 +157,16 @@ def test_memories_of_equal_score_are_in_the_order_of_writing(store: Store):
 def test_terms_above_the_document_frequency_do_not_retrieve_unless_there_is_no_rarer_one(store: Store):
     store.add([record(number, "tea and coffee" if number < 3 else "tea") for number in range(40)], model=None)
 
-    assert len(keyword_ids(store, "tea coffee", common_words=0.5)) == 3
-    assert len(keyword_ids(store, "tea coffee", common_words=1.0)) == 40
-    assert len(keyword_ids(store, "tea", common_words=0.5)) == 40
+    assert len(keyword_ids(store, "tea coffee", max_document_frequency=0.5)) == 3
+    assert len(keyword_ids(store, "tea coffee", max_document_frequency=1.0)) == 40
+    assert len(keyword_ids(store, "tea", max_document_frequency=0.5)) == 40
 
 
 def test_terms_that_do_not_retrieve_still_score(store: Store):
     texts = {1: "coffee with milk", 2: "coffee with tea"} | dict.fromkeys(range(3, 40), "tea")
     store.add([record(number, text) for number, text in texts.items()], model=None)
 
-    assert keyword_ids(store, "tea coffee", common_words=0.5) == [id_of(2), id_of(1)]
+    assert keyword_ids(store, "tea coffee", max_document_frequency=0.5) == [id_of(2), id_of(1)]
 
 
 def test_keyword_scores_are_those_of_the_retriever_and_0_where_no_term_matches(store: Store):
@@ -175,7 +175,7 @@ def test_keyword_scores_are_those_of_the_retriever_and_0_where_no_term_matches(s
     store.remove([id_of(0), id_of(7)])
     query = "green tea note8"
     found = scores_by_id(find_keyword(store, query))
-    few = scores_by_id(find_keyword(store, query, common_words=0.3))
+    few = scores_by_id(find_keyword(store, query, max_document_frequency=0.3))
     everyone = keyword_ids(store, " ".join(texts))
 
     scores = keyword_scores(store, query, everyone)

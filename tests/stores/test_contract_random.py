@@ -156,7 +156,7 @@ def compare_after_random_changes(store: Store, reference: Store, *, seed: int, s
             scope,
             exclude=some[: dice.choice([0, 3])],
             vector=dice.choice([None, near]),
-            common_words=dice.choice([1.0, 0.2]),
+            max_document_frequency=dice.choice([1.0, 0.2]),
         )
         assert store.list(scope, limit=ALL) == reference.list(scope, limit=ALL)
         assert_close(*(all_scores(one, query, near, some) for one in (store, reference)))

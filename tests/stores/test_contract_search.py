@@ -71,7 +71,7 @@ def test_the_scores_of_the_keyword_retriever_are_those_of_its_candidates(store: 
 def test_a_limit_may_exceed_what_a_recall_of_the_query_needs(store: Store):
     # Of different lengths, so that no scores are equal.
     store.add([embedded(number, f"tea{' milk' * number}") for number in range(60)], model=MODEL)
-    query = make_query("tea", limit=1, pool_floor=1, judge="off")
+    query = make_query("tea", limit=1, min_candidates=1, judge="off")
     assert query.pool == 3
 
     with store.open_search(query) as search:

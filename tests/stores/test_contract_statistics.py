@@ -12,7 +12,7 @@ from tests.stores.build import find_keyword, id_of, keyword_ids, make_query, rec
 
 ADA = Scope("ada")
 COMMON = 0.05
-"""The default of `common_words`."""
+"""The default of `max_document_frequency`."""
 
 
 def ada_memories() -> Iterator[tuple[int, str, str, str]]:
@@ -41,7 +41,7 @@ def test_what_another_profile_writes_changes_neither_hits_nor_their_order_nor_th
         found = []
         for scope in scopes:
             for text in queries:
-                candidates = find_keyword(store, text, scope, limit=30, common_words=common)
+                candidates = find_keyword(store, text, scope, limit=30, max_document_frequency=common)
                 with store.open_search(make_query(text, scope)) as search:
                     every = search.scores([id_of(number) for number in range(0, 200, 9)]).keyword
                 found.append(([one.memory.id for one in candidates], scores_by_id(candidates) | dict(every)))
@@ -64,7 +64,7 @@ def test_terms_that_are_common_elsewhere_find_the_one_memory_of_a_session(store:
 
     scope = Scope("ada", sessions=("desk",))
 
-    assert keyword_ids(store, "invoice payment refund", scope, common_words=COMMON) == [id_of(900)]
+    assert keyword_ids(store, "invoice payment refund", scope, max_document_frequency=COMMON) == [id_of(900)]
 
 
 def test_a_term_that_is_rare_in_the_scope_retrieves_there_although_the_profile_has_many(store: Store):
@@ -72,8 +72,8 @@ def test_a_term_that_is_rare_in_the_scope_retrieves_there_although_the_profile_h
     store.add([record(n, f"tea {n}", project="home") for n in range(200, 260)], model=None)
     store.add([record(300, "the kettle", project="home")], model=None)
 
-    assert keyword_ids(store, "kettle", Scope(project="home"), common_words=COMMON) == [id_of(300)]
-    assert id_of(300) in keyword_ids(store, "tea kettle", Scope(project="home"), common_words=COMMON)
+    assert keyword_ids(store, "kettle", Scope(project="home"), max_document_frequency=COMMON) == [id_of(300)]
+    assert id_of(300) in keyword_ids(store, "tea kettle", Scope(project="home"), max_document_frequency=COMMON)
 
 
 def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(store: Store):
@@ -82,7 +82,7 @@ def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(sto
     store.add([record(9000, "hello my whole wide world")], model=None)
 
     for common in (1.0, COMMON):
-        assert keyword_ids(store, "hello world", limit=30, common_words=common)[0] == id_of(9000)
+        assert keyword_ids(store, "hello world", limit=30, max_document_frequency=common)[0] == id_of(9000)
 
 
 def test_a_search_knows_how_many_memories_the_profile_has_whatever_its_scope_is(store: Store):

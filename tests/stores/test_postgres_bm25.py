@@ -87,7 +87,7 @@ def words(
 
 
 def recall_from(store: PostgresStore, text: str) -> Recall:
-    query = make_query(text, vector=vector(3), common_words=0.05)
+    query = make_query(text, vector=vector(3), max_document_frequency=0.05)
     with ThreadPoolExecutor(1) as threads:
         return recall(query, store, lambda: None, threads)
 

@@ -54,7 +54,7 @@ def store() -> Iterator[PostgresStore]:
 
 def recall_from(store: Store, text: str = "green tea", scope: Scope = HERE, *, limit: int = 5, **tuning: Any) -> Recall:
     """Recall with a vector that is given."""
-    query = make_query(text, scope, limit=limit, vector=vector(3), **{"common_words": 0.05, **tuning})
+    query = make_query(text, scope, limit=limit, vector=vector(3), **{"max_document_frequency": 0.05, **tuning})
     with ThreadPoolExecutor(1) as threads:
         return recall(query, store, lambda: None, threads)
 

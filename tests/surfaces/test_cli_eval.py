@@ -65,9 +65,9 @@ def test_the_table_has_uncut_figures_and_a_description_of_the_set(tiny: str):
 
 
 def test_parameters_that_are_set_make_a_row_of_their_own(tiny: str):
-    value = json.loads(run(tiny, "--json", "--preset", "default", "--set", "score_floor=10").stdout)
+    value = json.loads(run(tiny, "--json", "--preset", "default", "--set", "min_score=10").stdout)
 
-    assert [(row["name"], row["metrics"]["any@5"]) for row in value["rows"]] == [("default", 1), ("score_floor=10", 0)]
+    assert [(row["name"], row["metrics"]["any@5"]) for row in value["rows"]] == [("default", 1), ("min_score=10", 0)]
 
 
 def test_an_unknown_parameter_is_named(tiny: str):

@@ -124,7 +124,7 @@ def test_the_sensitivity_is_plotted(judged_set, tmp_path, name):
     drawn = (tmp_path / name).read_text()
     svg = ET.fromstring(re.search(r"<svg.*</svg>", drawn, flags=re.DOTALL).group())
     titles = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"keyword_weight", "fusion", "pool_floor"} <= set(titles)
+    assert {"keyword_weight", "fusion", "min_candidates"} <= set(titles)
     assert "<script" not in drawn
 
 

@@ -214,7 +214,7 @@ def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings
     words.remember("hello", session="1")
     words.remember("hello", session="2")
     asking = client(words)
-    asking.patch("/settings", json={"keywordWeight": 0, "scoreFloor": 10})
+    asking.patch("/settings", json={"keywordWeight": 0, "minScore": 10})
 
     found = asking.get("/episodes/search?q=hello&sessionIds=1,2").json()
 

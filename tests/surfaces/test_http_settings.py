@@ -12,7 +12,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.ranking import Tuning, preset
 from retentive.server.http.app import create_app
-from retentive.settings import Settings
+from retentive.settings import LlmSettings, Settings
 from retentive.stores import open_store
 from tests.surfaces.serving import client, listening, problem, token, wrong_fields
 
@@ -106,7 +106,7 @@ def test_null_takes_a_parameter_back_to_its_default(engine):
         ({"keywordWeight": -1}, "keywordWeight"),
         ({"keywordWeight": "2"}, "keywordWeight"),
         ({"keywordWeight": True}, "keywordWeight"),
-        ({"rankBase": 0.5}, "rankBase"),
+        ({"judgeDepth": 0.5}, "judgeDepth"),
         ({"fusion": "magic"}, "fusion"),
         ({"keywordWait": 1}, "keywordWait"),
         ({"sourceWeights": {"notes/*": -1}}, "sourceWeights.notes/*"),
@@ -217,7 +217,7 @@ def test_with_nothing_changed_there_is_nothing_to_undo(engine):
 def test_presets_are_whole_tunings_by_name(engine):
     presets = client(engine).get("/settings/presets").json()
 
-    assert (presets["steep-rrf"]["rrfK"], presets["steep-rrf"]["rankBase"]) == (5, 0)
+    assert presets["steep-rrf"]["rrfK"] == 4
     assert presets["default"] == Tuning().model_dump(by_alias=True)
 
 
@@ -231,33 +231,11 @@ def test_only_an_administrator_may_turn_parameters(engine, access):
     assert engine.tuning.saved() == {}
 
 
-def recent_and_budget(asking):
-    found = asking.post("/v1/context", json={"query": "anything", "session": "s"}).json()
-    return sum(item["part"] == "recent" for item in found["items"]), found["budget"]
-
-
-def test_the_token_budget_and_the_recent_turns_of_chat_are_live_settings(engine):
-    for number in range(4):
-        engine.remember(f"llama fact {number}", session="s")
-    asking = client(engine)
-
-    assert recent_and_budget(asking) == (4, 2000)
-    asking.patch("/settings", json={"recentTurns": 2, "contextTokens": 500})
-    assert recent_and_budget(asking) == (2, 500)
-
-    asking.patch("/settings", json={"preset": "classic-rrf"})
-    assert recent_and_budget(asking) == (2, 500)
-    asking.patch("/settings", json={"recentTurns": None, "contextTokens": None})
-    assert recent_and_budget(asking) == (4, 2000)
-
-
-def test_a_token_budget_in_the_configuration_takes_precedence():
-    settings = Settings(store="memory://", tuning={"context_tokens": 300, "recent_turns": 1})
+def test_the_token_budget_and_the_recent_turns_of_chat_are_settings():
+    settings = Settings(store="memory://", llm=LlmSettings(context_tokens=300, recent_turns=1))
     with Engine(open_store("memory://"), settings=settings) as engine:
         engine.remember_many([{"text": f"llama {number}", "session": "s"} for number in range(3)])
-        asking = client(engine)
 
-        problem(asking.patch("/settings", json={"contextTokens": 500}), 409, "conflict")
+        found = client(engine).post("/v1/context", json={"query": "anything", "session": "s"}).json()
 
-        assert recent_and_budget(asking) == (1, 300)
-        assert asking.get("/settings").json()["recentTurns"] == 1
+    assert (sum(item["part"] == "recent" for item in found["items"]), found["budget"]) == (1, 300)

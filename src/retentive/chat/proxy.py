@@ -190,7 +190,7 @@ class Chat:
         """Return the memories for a prompt, and log them; the prompt too if it may be stored."""
 
         def assembled() -> PromptContext:
-            settings = view.engine.tuning.current()
+            settings = view.engine.settings.llm
             context = assemble(
                 view,
                 prompt,

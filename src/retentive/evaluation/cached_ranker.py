@@ -119,7 +119,7 @@ class CachedSearch:
         return self._reads.size[0]
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
-        key = ("keyword", limit, kind, self._query.tuning.common_words)
+        key = ("keyword", limit, kind, self._query.tuning.max_document_frequency)
         return self._retrieved(key, lambda: self._opened().keyword(limit, kind=kind))
 
     def nearest(

@@ -1,6 +1,6 @@
 """The search for a tuning: which parameters are varied, and coordinate descent with random restarts.
 
-`score_floor` is not varied: it only removes hits from the end of a list, which no metric rewards. Neither are
+`min_score` is not varied: it only removes hits from the end of a list, which no metric rewards. Neither are
 parameters that express a preference and not relevance: decay, diversity, deduplication.
 """
 
@@ -34,19 +34,17 @@ GRID: Mapping[str, Sequence[Any]] = {
     "rrf_k": (5.0, 20.0, 60.0, 120.0),
     "semantic_scaling": ("spread", "min-max", "z-score", "max", "distribution"),
     "keyword_scaling": ("max", "min-max", "z-score", "saturate", "spread"),
-    "spread_least": (0.0, 0.06, 0.13, 0.2, 0.3),
-    "standout_least": (0.0, 0.2, 0.4, 0.6),
+    "min_score_range": (0.0, 0.06, 0.13, 0.2, 0.3),
+    "min_lead": (0.0, 0.2, 0.4, 0.6),
     "short_keyword_share": (0.1, 0.2, 0.35, 0.6, 1.0),
-    "short_words": (40.0, 80.0, 160.0),
-    "match_least": (0.0, 1.5, 2.2, 3.0),
+    "min_match": (0.0, 1.5, 2.2, 3.0),
     "neighbour_weight": (0.0, 0.2, 0.4, 0.7, 1.0, 1.5),
     "session_weight": (0.0, 0.25, 0.5, 0.7, 1.0, 1.4),
-    "context_words": (14.0, 28.0, 42.0, 80.0),
-    "semantic_floor": (0.0, 0.2, 0.4, 0.6),
+    "min_cosine": (0.0, 0.2, 0.4, 0.6),
     "time_weight": (0.0, 0.25, 0.5, 1.0),
     "speaker_weight": (0.0, 0.1, 0.2, 0.3),
     "quality": ("off", "multiply"),
-    "pool_floor": (20, 30, 45, 60),
+    "min_candidates": (20, 30, 45, 60),
 }
 """The values of each parameter. Only the ratio of the weights matters, so the semantic weight is 0 or 1."""
 
@@ -54,13 +52,11 @@ _HAS_EFFECT: Mapping[str, Callable[[Tuning], bool]] = {
     "rrf_k": lambda tuning: tuning.fusion == "rrf",
     "semantic_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.semantic_weight > 0,
     "keyword_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
-    "spread_least": lambda tuning: "spread" in (tuning.semantic_scaling, tuning.keyword_scaling),
-    "standout_least": lambda tuning: tuning.fusion in ("full", "relative"),
+    "min_score_range": lambda tuning: "spread" in (tuning.semantic_scaling, tuning.keyword_scaling),
+    "min_lead": lambda tuning: tuning.fusion in ("full", "relative"),
     "short_keyword_share": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
-    "short_words": lambda tuning: tuning.fusion in ("full", "relative") and tuning.short_keyword_share < 1,
-    "match_least": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
-    "context_words": lambda tuning: tuning.neighbour_weight + tuning.session_weight > 0,
-    "semantic_floor": lambda tuning: tuning.semantic_weight > 0,
+    "min_match": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
+    "min_cosine": lambda tuning: tuning.semantic_weight > 0,
 }
 
 
@@ -188,9 +184,8 @@ def search_tuning(
     random = Random(seed)  # noqa: S311 - nothing secret
     comparer = _Comparer(scores, indices, budget=budget, step=step)
     best = start
-    searched = (*GRID, "rank_base", "pool_factor")
     for preset in PRESETS.values():
-        best = comparer.better(best, start.with_parameters(**{name: getattr(preset, name) for name in searched}))
+        best = comparer.better(best, start.with_parameters(**{name: getattr(preset, name) for name in GRID}))
     best = _descend(comparer, best, random)
     while comparer.budget > 0:
         best = comparer.better(best, _descend(comparer, _perturbed(best, random), random))

@@ -206,7 +206,7 @@ def _dropped(case: _Case) -> Explanation | None:
         where = f" (rank {rank})" if rank else ""
         sentence = f"It was found, with a score of {hit.score:.3f}, but a higher hit has the same text: {other}{where}."
         return case.explanation(outcome="duplicate", sentence=sentence, same_as=other, **fields)
-    floor = case.query.tuning.score_floor
+    floor = case.query.tuning.min_score
     why = reason.note if reason.value is None else f"the score floor is {floor:g}"
     sentence = f"It was found, with a score of {hit.score:.3f}, but {why}: {score_parts(hit)}."
     return case.explanation(outcome="floor", sentence=sentence, **fields)
@@ -251,7 +251,7 @@ def _without_diversity(hit: Hit) -> float:
 def _not_retrieved(case: _Case) -> Explanation:
     """Explain a memory that no retriever returned."""
     standings = case.standings()
-    floor = case.query.tuning.semantic_floor
+    floor = case.query.tuning.min_cosine
     low = next(
         (one for one in standings if one.retriever == "semantic" and one.score is not None and one.score < floor), None
     )

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable
 from retentive.pipeline.remember import to_idempotency_key
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import OUTSIDE_PRESETS, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
+from retentive.ranking.tuning import (
+    OUTSIDE_PRESETS,
+    REMOVED,
+    RENAMED,
+    WHOLE,
+    expand,
+    from_earlier_version,
+    parameter_name,
+    parse_tuning,
+    unknown_parameter,
+)
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
 from retentive.stores.rules import is_sent_again
 from retentive.stores.sql_codec import to_micros
 from retentive.stores.values import IdempotencyKey
+
+log = logging.getLogger(__name__)
 
 PARAMETERS, HISTORY = "tuning", "tuning/history"
 EXPORTED = (PARAMETERS, HISTORY)
@@ -61,7 +75,7 @@ class SavedTuning:
         """The tuning in effect: configured parameters, over those saved in the store, over the defaults.
 
         `override` replaces it: a whole `Tuning`, some parameters, or the name of a preset, which leaves `min_relevance`
-        and the parameters of chat as they are.
+        and the parameters of the judge as they are.
         """
         if isinstance(override, Tuning):
             return override
@@ -77,7 +91,7 @@ class SavedTuning:
     def _in_effect(self) -> Tuning:
         saved = self._store.get_value(PARAMETERS)
         if self._cached is None or self._cached[0] != saved:
-            self._cached = (saved, self._settings.tuned(json.loads(saved or "{}")))
+            self._cached = (saved, self._settings.tuned(_present(json.loads(saved or "{}"))))
         return self._cached[1]
 
     def for_prompt(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
@@ -140,7 +154,21 @@ class SavedTuning:
 
 def saved_parameters(store: KeyValue) -> dict[str, Any]:
     """The parameters saved in a store."""
-    return _SAVED.get(store) or {}
+    return _present(_SAVED.get(store) or {})
+
+
+def _present(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved parameters under their present names. Those of an earlier version are named in the log."""
+    former = [name for name in saved if name in RENAMED or name in REMOVED]
+    for name in former:
+        _warn(f"saved by an earlier version: {unknown_parameter(name)}")
+    return from_earlier_version(saved) if former else dict(saved)
+
+
+@cache
+def _warn(message: str) -> None:
+    """Log a warning, once in this process."""
+    log.warning(message)
 
 
 def save_parameters(
@@ -155,7 +183,7 @@ def save_parameters(
     """Save parameters over the saved ones; None resets one.
 
     An unknown name or an invalid value raises `Invalid` and changes nothing. A preset or `hybrid` block replaces all
-    saved parameters but `min_relevance`; None in its place resets all. Neither changes the parameters of chat.
+    saved parameters but `min_relevance`; None in its place resets all. Neither changes the parameters of the judge.
 
     A request that was made before under its idempotency key is not made again, whatever was changed since. `Conflict`
     if the key was used for another request.
@@ -194,7 +222,7 @@ def undo_change(
         found = next((change for change in reversed(changes) if id is None or change.id == id), None)
         if found is None:
             raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
-        return dict(found.before)
+        return _present(found.before)
 
     _change(store, restored, check, ["undo", id], by=by, now=now, idempotency_key=idempotency_key)
 
@@ -204,7 +232,7 @@ def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
     if not entries.keys() <= set(EXPORTED):
         return "settings that this version does not know"
     try:
-        parse_tuning(json.loads(entries.get(PARAMETERS, "{}")))
+        parse_tuning(_present(json.loads(entries.get(PARAMETERS, "{}"))))
         list(map(_to_change, json.loads(entries.get(HISTORY, "[]"))))
     except (RetentiveError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "settings that are not valid"
@@ -233,7 +261,8 @@ def _change(
     key = None if idempotency_key is None else to_idempotency_key(idempotency_key, request, now)
 
     def work(transaction: Transaction) -> None:
-        before = transaction.get(_SAVED) or {}
+        saved = transaction.get(_SAVED)
+        before = _present(saved or {})
         entries = transaction.get(_HISTORY) or []
         changes = list(map(_to_change, entries))
         if key is not None and _is_repeated(transaction, key, changes):

@@ -19,12 +19,15 @@ from statistics import fmean, median, pstdev
 from typing import NamedTuple, overload
 
 from retentive.errors import Invalid
-from retentive.models import Hit, LazyTuple, Memory, Reason
+from retentive.models import SPREAD_DEPTH, Hit, LazyTuple, Memory, Reason
 from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
 
 STANDOUT_PLACE = 10
 """A retriever's best score is compared with its score at this rank."""
+
+SHORT_WORDS = 50
+"""Up to this median length in words, the keyword candidates are short."""
 
 NO_INFORMATION = 1e-3
 """BM25 gives terms of more than half of all memories a weight of a millionth. A sum of such weights tells nothing."""
@@ -188,13 +191,13 @@ def _places_and_scores(retriever: RankedList, rows: Mapping[str, int]) -> tuple[
 
 
 def _rrf(_: RankedList, weight: float, _total: float, tuning: Tuning) -> Method:
-    k, base = tuning.rrf_k, tuning.rank_base
+    k = tuning.rrf_k
 
     def shares(places: Sequence[int | None], _: Sequence[float | None]) -> list[float]:
-        return [0.0 if place is None else weight / (k + (place + base)) for place in places]
+        return [0.0 if place is None else weight / (k + (place + 1)) for place in places]
 
     def describe(place: int | None, _: float | None) -> tuple[str, tuple[float, ...]]:
-        return "{:g} / ({:g} + {})", (weight, k, (place or 0) + base)
+        return "{:g} / ({:g} + {})", (weight, k, (place or 0) + 1)
 
     return Method(shares, describe)
 
@@ -211,10 +214,10 @@ def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) 
     alone, weight = weight == total, weight / total
     scores = retriever.depth_scores or tuple(candidate.score for candidate in retriever.candidates)
     scaling = tuning.semantic_scaling if retriever.name == "semantic" else tuning.keyword_scaling
-    scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
+    scale = fit(scaling, scores, min_score_range=tuning.min_score_range)
     factor, whole = 1.0, weight
     if retriever.name == "keyword" and not alone:  # alone, it keeps its full weight
-        factor = distinctness(scores, tuning.standout_least)
+        factor = distinctness(scores, tuning.min_lead)
         factor *= (
             1.0 if retriever.telling else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
         )
@@ -263,11 +266,11 @@ def match_share(keyword: RankedList, best: float, tuning: Tuning) -> float:
     can match most of a query, and does so seldom by chance: the whole weight, unless even the best score is low for so
     many terms. Then the terms are common here, or few of them match.
     """
-    if not keyword.candidates or (tuning.short_keyword_share >= 1 and tuning.match_least <= 0):
+    if not keyword.candidates or (tuning.short_keyword_share >= 1 and tuning.min_match <= 0):
         return 1.0
     typical = median(count_words(candidate.memory.text) for candidate in keyword.candidates)
-    shortness = min(1.0, (tuning.short_words / max(typical, 1.0)) ** 2)
-    enough = tuning.match_least * keyword.terms
+    shortness = min(1.0, (SHORT_WORDS / max(typical, 1.0)) ** 2)
+    enough = tuning.min_match * keyword.terms
     strength = min(1.0, max(best, 0.0) / enough) ** 2 if enough > 0 else 1.0
     return tuning.short_keyword_share * shortness + strength * (1.0 - shortness)
 
@@ -334,7 +337,7 @@ _ABSOLUTE = ("saturate", "none")
 """Scalings that depend on the size of the scores."""
 
 
-def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
+def fit(scaling: str, scores: Sequence[float], *, min_score_range: float = 0.0) -> Scale:
     """Fit the named scale to a retriever's scores; without scores it maps everything to 0."""
     if scaling not in _FITS:
         raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
@@ -344,13 +347,13 @@ def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, sprea
     lowest, highest = known[-1], known[0]
     shrink = 1.0 / max(-lowest, highest) if max(-lowest, highest) > _HUGE and scaling not in _ABSOLUTE else 1.0
     fitted = [score * shrink for score in known]
-    formula = _spread(fitted, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](fitted)
+    formula = _spread(fitted, min_score_range) if scaling == "spread" else _FITS[scaling](fitted)
     return Scale(formula if shrink == 1.0 else lambda score: formula(score * shrink), lowest, highest)
 
 
-def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> list[float]:
+def scale_all(scaling: str, scores: Sequence[float]) -> list[float]:
     """Scale all scores by the scale fitted to them."""
-    return fit(scaling, scores, spread_depth=spread_depth).all(scores)
+    return fit(scaling, scores).all(scores)
 
 
 def saturate(score: float) -> float:
@@ -419,13 +422,13 @@ def _distribution(known: list[float]) -> Formula:
     return lambda score: within(score / peak)
 
 
-def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Formula:
-    """Map the score at `depth` to 0 and the best to 1, over a range of at least `least`.
+def _spread(known: list[float], least: float = 0.0) -> Formula:
+    """Map the score at `SPREAD_DEPTH` to 0 and the best to 1, over a range of at least `least`.
 
     Fewer scores do not reach that depth: then the best is 1, and a score of `least` below it or less is 0.
     """
-    low = known[min(depth, len(known)) - 1]
-    if len(known) < depth:
+    low = known[min(SPREAD_DEPTH, len(known)) - 1]
+    if len(known) < SPREAD_DEPTH:
         return _between(min(low, known[0] - least), known[0])
     return _between(low, max(known[0], low + least))
 

@@ -52,8 +52,10 @@ class Hybrid(_Block):
     score_normalization: Annotated[Scaling, BeforeValidator(_scaling)] = Field(
         "none", description="How scores are scaled before they are weighted; rrf ignores it."
     )
-    min_score: float = Field(0, ge=0, le=10, description="Sets scoreFloor; rrf ignores it.")
-    candidate_multiplier: int | None = Field(None, ge=1, le=50, description="Sets poolFactor, which is at least 3.")
+    min_score: float = Field(0, ge=0, le=10, description="Sets minScore; rrf ignores it.")
+    candidate_multiplier: int | None = Field(
+        None, ge=1, le=50, description="Sets minCandidates to ten times this; at least 50."
+    )
     mmr: Mmr = Mmr()
     temporal_decay: TemporalDecay = TemporalDecay()
 
@@ -79,8 +81,8 @@ class Hybrid(_Block):
                 base = base.with_parameters(semantic_scaling=scaling, keyword_scaling=scaling)
         return base.with_parameters(
             rrf_k=self.rrf_k,
-            score_floor=0.0 if base.fusion == "rrf" else self.min_score,
-            pool_factor=base.pool_factor if self.candidate_multiplier is None else max(self.candidate_multiplier, 3),
+            min_score=0.0 if base.fusion == "rrf" else self.min_score,
+            min_candidates=max(base.min_candidates, 10 * (self.candidate_multiplier or 0)),
             diversity=1.0 - self.mmr.lambda_ if self.mmr.enabled else 0.0,
             decay=self.temporal_decay.enabled,
             half_life_days=self.temporal_decay.half_life_days,

@@ -11,17 +11,16 @@ from retentive.ranking.tuning import Tuning
 _PLAIN = Tuning.model_construct(
     semantic_weight=1.0,
     keyword_weight=1.0,
-    spread_least=0.0,
-    standout_least=0.0,
+    min_score_range=0.0,
+    min_lead=0.0,
     short_keyword_share=1.0,
-    match_least=0.0,
+    min_match=0.0,
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,
     speaker_weight=0.0,
     quality="off",
-    pool_factor=5,
-    pool_floor=50,
+    min_candidates=50,
 )
 
 
@@ -32,9 +31,10 @@ def _with(**parameters: Any) -> Tuning:
 PRESETS: dict[str, Tuning] = {
     "default": Tuning(),
     # Ranks from 1 and k = 60, as in the paper that introduced RRF (Cormack, Clarke and Buettcher, 2009).
-    "classic-rrf": _with(fusion="rrf", rrf_k=60.0, rank_base=1),
-    # Ranks from 0 and k = 5, so that a first rank in one retriever outweighs middle ranks in both.
-    "steep-rrf": _with(fusion="rrf", rrf_k=5.0, rank_base=0),
+    "classic-rrf": _with(fusion="rrf", rrf_k=60.0),
+    # k = 5 with ranks from 0, which is 4 with ranks from 1: a first rank in one retriever outweighs middle ranks in
+    # both.
+    "steep-rrf": _with(fusion="rrf", rrf_k=4.0),
     # Min-max within each retriever, half and half.
     "relative-score": _with(fusion="relative", semantic_scaling="min-max", keyword_scaling="min-max"),
     # Cosine and BM25 mapped to 0..1, weighted 0.7 and 0.3.

@@ -34,6 +34,12 @@ USER = "user"
 _new = tuple.__new__
 """Makes a named tuple of all its fields, in a third of the time."""
 
+CONTEXT_WORDS = 28
+"""Up to this median length in words, neighbours count fully."""
+
+RELEVANCE_SHARE = 0.80
+"""The share of relevance in the quality step."""
+
 _DAY = 86400.0
 _FAR = 0.01
 _LEAST_DIVISOR = 1e-3
@@ -88,9 +94,9 @@ def order(
     """
     check()
     table = fuse_scores(
-        [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers],
+        [_above_floor(retriever, tuning.min_cosine) for retriever in retrievers],
         tuning,
-        neighbours=_near_enough(context.memories, retrievers, tuning.semantic_floor),
+        neighbours=_near_enough(context.memories, retrievers, tuning.min_cosine),
     )
     by_context(table, context, tuning)
     by_time(table, period, tuning)
@@ -103,7 +109,7 @@ def order(
     by_quality(table, tuning, now=now)
     rows = sorted(range(len(table.scores)), key=table.scores.__getitem__, reverse=True)
     kept, twins = _first_of_each_text(table, rows) if tuning.dedup else (rows, [])
-    hits, low = _drop_low(RankedRows(table, kept), tuning.score_floor)
+    hits, low = _drop_low(RankedRows(table, kept), tuning.min_score)
     return Ranking(hits, (*twins, *low, *removed))
 
 
@@ -121,7 +127,7 @@ def pick(
     If several kinds are asked for, the best hit of each is among them, after the others if its rank is too low. With
     `relevance`, each hit gets its relevance, and those below the tuning's threshold are dropped.
     """
-    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # the judge may have lowered some
+    hits, low = _drop_low(ranking.hits, tuning.min_score)  # the judge may have lowered some
     least = threshold(tuning, judged=isinstance(relevance, Judged))
     if relevance is not None and least > 0:
         every = tuning.diversity > 0 or len(set(kinds)) > 1  # then hits after the limit may be chosen, too
@@ -134,7 +140,7 @@ def pick(
         picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     if len(set(kinds)) > 1:
         picked, late = _one_of_each(kinds, list(picked), list(late))
-    picked, lowered = _drop_low(picked, tuning.score_floor)
+    picked, lowered = _drop_low(picked, tuning.min_score)
     if lowered:  # MMR's scores never increase, so all later choices are below the floor too
         lowered += [
             hit.after("floor", hit.score, None, "too similar to a higher hit to pass the floor") for hit in late
@@ -191,7 +197,7 @@ def by_context(table: ScoreTable, context: Context, tuning: Tuning) -> None:
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return
     before, pairs = table.scores, context.neighbours
-    typical, shortness = _typical_length(table.memories, pairs, tuning)
+    typical, shortness = _typical_length(table.memories, pairs)
     weight, whole = tuning.neighbour_weight * shortness, 1.0 + tuning.session_weight
     gains = _context_gains(table, pairs, tuning.session_weight, typical, 1.0 - shortness)
     after = [
@@ -221,11 +227,11 @@ class _ContextGain(NamedTuple):
 _Pairs = Mapping[str, tuple[str | None, str | None]]
 
 
-def _typical_length(memories: Sequence[Memory], pairs: _Pairs, tuning: Tuning) -> tuple[float, float]:
-    """The median length in words of the memories of sessions, and how short that is: 1 up to `context_words`."""
+def _typical_length(memories: Sequence[Memory], pairs: _Pairs) -> tuple[float, float]:
+    """The median length in words of the memories of sessions, and how short that is: 1 up to `CONTEXT_WORDS`."""
     words = [count_words(memory.text) for memory in memories if memory.id in pairs]
     typical = median(words) if words else 1.0
-    return typical, min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
+    return typical, min(1.0, (CONTEXT_WORDS / max(typical, 1.0)) ** 2)
 
 
 def _context_gains(
@@ -405,7 +411,7 @@ def by_quality(table: ScoreTable, tuning: Tuning, *, now: datetime) -> None:
         recency = 0.5 ** (idle / half_life) if idle > 0 else 1.0
         extras.append(recency_share * recency + importance_share * memory.importance)
     if tuning.quality == "add":
-        _add_quality(table, extras, tuning.relevance_share / max(best, 1e-100))  # or the others could be infinite
+        _add_quality(table, extras, RELEVANCE_SHARE / max(best, 1e-100))  # or the others could be infinite
     else:
         _multiply_quality(table, extras, tuning)
 
@@ -422,7 +428,7 @@ def _add_quality(table: ScoreTable, extras: Sequence[float], share: float) -> No
 
 
 def _multiply_quality(table: ScoreTable, extras: Sequence[float], tuning: Tuning) -> None:
-    before, base = table.scores, tuning.relevance_share
+    before, base = table.scores, RELEVANCE_SHARE
     shares = tuning.recency_share + tuning.importance_share
     qualities = [extra / shares if shares > 0 else 1.0 for extra in extras]
     factors = [base + (1.0 - base) * quality for quality in qualities]

@@ -1,4 +1,4 @@
-"""`Tuning`: every parameter of a recall, and of chat, that can be changed at run time, with its range and description.
+"""`Tuning`: every parameter of a recall that can be changed at run time, with its range and description.
 
 The same frozen model is the `[tuning]` table of the config file, the tuning saved in a store, an option of one recall
 and the search space of `retentive tune`. An unknown parameter is an error.
@@ -46,20 +46,16 @@ class Tuning(Checked):
         default=1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it."
     )
     rrf_k: float = field(
-        default=60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
+        default=60, ge=0, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
     )
-    rank_base: int = field(default=1, ge=0, le=1, description="The rank of the first candidate in RRF: 1 or 0.")
     semantic_scaling: Scaling = field(
         default="spread", description="How relative and full fusion scale semantic scores."
     )
     keyword_scaling: Scaling = field(default="max", description="How relative and full fusion scale keyword scores.")
-    spread_depth: int = field(
-        default=100, ge=2, le=1000, description="Spread scaling maps the score at this rank to 0."
-    )
-    spread_least: float = field(
+    min_score_range: float = field(
         default=0.12, ge=0, le=1, description="The smallest range of scores that spread scaling maps to 0..1."
     )
-    standout_least: float = field(
+    min_lead: float = field(
         default=0.4,
         ge=0,
         le=1,
@@ -72,10 +68,7 @@ class Tuning(Checked):
         description="The share of the keyword weight that remains (relative, full) where memories are short: a match "
         "is then one or two words. With another embedding model than the default one, all of it remains.",
     )
-    short_words: float = field(
-        default=50, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
-    )
-    match_least: float = field(
+    min_match: float = field(
         default=2.2,
         ge=0,
         le=50,
@@ -91,28 +84,22 @@ class Tuning(Checked):
     session_weight: float = field(
         default=0.4, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
     )
-    context_words: float = field(
-        default=28, ge=1, le=1000, description="Up to this median length in words, neighbours count fully."
-    )
-    pool_factor: int = field(
-        default=3, ge=3, le=50, description="Each retriever returns this many times the limit before fusion."
-    )
-    pool_floor: int = field(
+    min_candidates: int = field(
         default=30, ge=1, le=1000, description="Each retriever returns at least this many candidates."
     )
-    common_words: float = field(
+    max_document_frequency: float = field(
         default=0.05,
         gt=0,
         le=1,
         description="Terms above this document frequency do not retrieve candidates; they only affect scoring.",
     )
-    semantic_floor: float = field(
+    min_cosine: float = field(
         default=0.0,
         ge=-1,
         le=1,
         description="The smallest cosine of a candidate of the semantic retriever; -1 is off. Keyword candidates stay.",
     )
-    score_floor: float = field(default=0.0, ge=0, le=10, description="The smallest final score of a hit.")
+    min_score: float = field(default=0.0, ge=0, le=10, description="The smallest final score of a hit.")
     min_relevance: float = field(
         default=0.0,
         ge=0,
@@ -148,7 +135,6 @@ class Tuning(Checked):
         default="multiply",
         description="How importance and recent use affect the score: off, added (add) or as a factor (multiply).",
     )
-    relevance_share: float = field(default=0.80, ge=0, le=1, description="The share of relevance in the quality step.")
     recency_share: float = field(default=0.05, ge=0, le=1, description="The share of recent use in the quality step.")
     importance_share: float = field(
         default=0.15, ge=0, le=1, description="The share of importance in the quality step."
@@ -178,13 +164,6 @@ class Tuning(Checked):
         ge=0,
         le=1,
         description="How much the judge's logit adds to the score of a hit, as a share of the best score.",
-    )
-
-    context_tokens: int = field(
-        default=2000, ge=0, le=200_000, description="Chat: the token budget for memories in a prompt."
-    )
-    recent_turns: int = field(
-        default=10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
     )
 
     @property
@@ -243,12 +222,31 @@ def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
 WHOLE = ("preset", "hybrid")
 """Names that stand for every parameter of the ranking, wherever parameters are given; see `OUTSIDE_PRESETS`."""
 
-CHAT = ("context_tokens", "recent_turns")
-"""Parameters of chat."""
+OUTSIDE_PRESETS = ("min_relevance", "judge", "judge_depth", "judge_weight")
+"""Parameters that no preset or block sets: relevance and its judge, which read what was ranked."""
 
-OUTSIDE_PRESETS = ("min_relevance", "judge", "judge_depth", "judge_weight", *CHAT)
-"""Parameters that no preset or block sets: relevance and its judge, which read
-what was ranked, and those of chat."""
+
+RENAMED = {
+    "match_least": "min_match",
+    "spread_least": "min_score_range",
+    "standout_least": "min_lead",
+    "pool_floor": "min_candidates",
+    "semantic_floor": "min_cosine",
+    "score_floor": "min_score",
+    "common_words": "max_document_frequency",
+}
+"""Parameters of earlier versions by their former names."""
+
+REMOVED = {
+    "rank_base": "RRF counts ranks from 1; ranks from 0 are the same as an rrf_k that is smaller by 1",
+    "context_tokens": "it is the setting llm.context_tokens now",
+    "recent_turns": "it is the setting llm.recent_turns now",
+    **dict.fromkeys(
+        ("spread_depth", "short_words", "context_words", "pool_factor", "relevance_share"),
+        "its value is fixed now",
+    ),
+}
+"""Parameters that earlier versions had, with what holds instead."""
 
 
 def parameter_name(name: str) -> str:
@@ -256,11 +254,24 @@ def parameter_name(name: str) -> str:
     return _CAMEL.get(name, name.replace("-", "_"))
 
 
-_CAMEL = {to_camel(name): name for name in Tuning.model_fields}
+_CAMEL = {to_camel(name): name for name in (*Tuning.model_fields, *RENAMED, *REMOVED)}
+
+
+def from_earlier_version(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved parameters under their present names, without those that were removed."""
+    present = {RENAMED.get(name, name): value for name, value in saved.items() if name not in REMOVED}
+    if saved.get("rank_base") == 0:
+        present["rrf_k"] = max(0.0, saved.get("rrf_k", Tuning().rrf_k) - 1)
+    return present
 
 
 def unknown_parameter(name: str) -> str:
-    """A sentence about a name that is no parameter, with the parameter that is most like it or all of them."""
+    """A sentence about a name that is no parameter: its present name, the one that is most like it, or all of them."""
+    former = parameter_name(name)
+    if former in RENAMED:
+        return f"there is no parameter '{name}'; it is called '{RENAMED[former]}' now"
+    if former in REMOVED:
+        return f"there is no parameter '{name}'; {REMOVED[former]}"
     known = (*Tuning.model_fields, *WHOLE)
     near = did_you_mean(name, known) or f"; the parameters are {', '.join(known)}"
     return f"there is no parameter '{name}'{near}"

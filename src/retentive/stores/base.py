@@ -187,9 +187,9 @@ class Search(Protocol):
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 
-        Terms above the document frequency `query.tuning.common_words` do not retrieve candidates, unless there is no
-        rarer term; they only affect scoring. Document frequencies are those in the scope (in a large one perhaps
-        estimated from the profile's), and the mean length is the profile's: other profiles have no effect.
+        Terms above the document frequency `query.tuning.max_document_frequency` do not retrieve candidates, unless
+        there is no rarer term; they only affect scoring. Document frequencies are those in the scope (in a large one
+        perhaps estimated from the profile's), and the mean length is the profile's: other profiles have no effect.
         """
         ...
 

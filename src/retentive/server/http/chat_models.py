@@ -32,10 +32,10 @@ class _ContextOptions(CamelModel):
     )
     everywhere: bool = Field(False, description="Recall from the whole profile, not only from the project.")
     budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] | None = Field(
-        None, description="Token budget for memories. Default: the live setting contextTokens."
+        None, description="Token budget for memories. Default: the setting llm.context_tokens."
     )
     recent: Annotated[int, Field(ge=0, le=1000), INTEGER] | None = Field(
-        None, description="Number of the session's latest episodes. Default: the live setting recentTurns."
+        None, description="Number of the session's latest episodes. Default: the setting llm.recent_turns."
     )
     tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
 

@@ -35,7 +35,7 @@ class InMemorySearch:
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         scoring = self._scoring_terms
-        common, memories = self.query.tuning.common_words, len(self.in_scope)
+        common, memories = self.query.tuning.max_document_frequency, len(self.in_scope)
         retrieving = searching_terms(scoring, self._frequencies, memories=memories, common=common)
         self._ran["keyword"] = set(retrieving)
         matching = [entry for entry in self._candidates(kind) if not self._ran["keyword"].isdisjoint(entry.terms)]

@@ -107,7 +107,7 @@ class PostgresSearch:
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         stats = self._prepare()
-        retrieving = stats.retrieving_terms(self._query.tuning.common_words)
+        retrieving = stats.retrieving_terms(self._query.tuning.max_document_frequency)
         if stats.scope is None or not retrieving or limit <= 0:
             return Retrieved()
         both = self._both(stats, retrieving) if kind is None and limit == self._query.pool else None
@@ -155,7 +155,7 @@ class PostgresSearch:
             return []
         left_out: list[Candidate] = []
         if "keyword" in self._best:
-            retrieving = stats.retrieving_terms(self._query.tuning.common_words)
+            retrieving = stats.retrieving_terms(self._query.tuning.max_document_frequency)
             part = keyword_part(self._query, stats, retrieving, limit, None, retired=True)
             rows = self._reader.execute(*self._keyword_statement(*part))
             found = self._candidates(self._keep_scored(rows))

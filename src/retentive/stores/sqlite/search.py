@@ -342,7 +342,7 @@ class SqliteSearch:
                 frequencies, keys = self._in_scope(frequencies, in_scope, share=share)
                 memories = in_scope
         scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
-        common = self._query.tuning.common_words
+        common = self._query.tuning.max_document_frequency
         retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
         return QueryTerms(retrieving, scoring, frequencies, memories, mean_length, keys)
 

@@ -264,7 +264,7 @@ def compare_recalls(
 
 def _tuning(store: Store, *, vectors: bool) -> Tuning:
     # A cross-encoder would only cost time. Of duplicates one is dropped, and which one may depend on a tie.
-    changed: dict[str, object] = {"judge": "off", "dedup": False, "pool_floor": POOL}
+    changed: dict[str, object] = {"judge": "off", "dedup": False, "min_candidates": POOL}
     if not vectors:
         changed["semantic_weight"] = 0.0
     return parse_tuning({**saved_parameters(store), **changed})

@@ -41,7 +41,7 @@ router = APIRouter(tags=["recall"], route_class=StrictRoute)
 
 # A search for a word returns every episode that contains it, however common or repeated it is, and no neighbours. The
 # judge does not read them: the words are what is asked for.
-_EPISODE_TUNING = preset("keyword-only").with_parameters(common_words=1.0, dedup=False, judge="off")
+_EPISODE_TUNING = preset("keyword-only").with_parameters(max_document_frequency=1.0, dedup=False, judge="off")
 
 Limit = Annotated[int, Field(ge=1, le=200), INTEGER]
 

@@ -15,7 +15,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict
 from retentive.ranking import Tuning
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import CHAT, WHOLE
+from retentive.ranking.tuning import WHOLE
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
@@ -80,7 +80,7 @@ def patch_settings(
     `If-Match`, nothing is saved unless the tuning still has this ETag.
     """
     changes = body.changes()
-    whole = Tuning.model_fields.keys() - set(CHAT) if changes.keys() & set(WHOLE) else set()
+    whole = Tuning.model_fields.keys() if changes.keys() & set(WHOLE) else set()
     fixed = sorted((whole | changes.keys()) & _configured(engine))
     if fixed:
         raise Conflict(

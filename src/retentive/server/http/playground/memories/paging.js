@@ -5,7 +5,7 @@ const SESSION_PAGE_SIZE = 1000;
 const TURNS_PER_PAGE = 200;
 const MAX_FOUND = 200;
 /** A search lists what matches by itself, also if it is repeated, and ends where nothing is relevant: more than a judge reads. */
-const SEARCH_TUNING = { neighbourWeight: 0, sessionWeight: 0, dedup: false, commonWords: 1, decay: false, judge: "off",
+const SEARCH_TUNING = { neighbourWeight: 0, sessionWeight: 0, dedup: false, maxDocumentFrequency: 1, decay: false, judge: "off",
   minRelevance: 0.2 };
 
 /**

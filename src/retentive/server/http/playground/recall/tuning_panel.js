@@ -9,19 +9,18 @@ import { parameterField, sameValue } from "./parameter_field.js";
 import { confirmSave } from "./save_dialog.js";
 
 const GROUPS = {
-  Search: ["semanticWeight", "keywordWeight", "poolFactor", "poolFloor", "commonWords", "semanticFloor"],
-  Fusion: ["fusion", "rrfK", "rankBase", "semanticScaling", "keywordScaling", "spreadDepth", "spreadLeast", "standoutLeast",
-    "shortKeywordShare", "shortWords", "matchLeast"],
-  Context: ["neighbourWeight", "sessionWeight", "contextWords"],
+  Search: ["semanticWeight", "keywordWeight", "minCandidates", "maxDocumentFrequency", "minCosine"],
+  Fusion: ["fusion", "rrfK", "semanticScaling", "keywordScaling", "minScoreRange", "minLead",
+    "shortKeywordShare", "minMatch"],
+  Context: ["neighbourWeight", "sessionWeight"],
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
-  Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "speakerWeight", "sourceWeights"],
-  Result: ["dedup", "diversity", "judgeDepth", "judgeWeight", "scoreFloor"],
-  Chat: ["contextTokens", "recentTurns"],
+  Quality: ["quality", "recencyShare", "importanceShare", "accessHalfLifeDays", "speakerWeight", "sourceWeights"],
+  Result: ["dedup", "diversity", "judgeDepth", "judgeWeight", "minScore"],
 };
 /** Parameters that are a basic control themselves. */
 const BASIC = ["judge", "minRelevance"];
 /** Parameters that no preset sets, as in `OUTSIDE_PRESETS` of the service. */
-const OUTSIDE_PRESETS = [...BASIC, "judgeDepth", "judgeWeight", ...GROUPS.Chat];
+const OUTSIDE_PRESETS = [...BASIC, "judgeDepth", "judgeWeight"];
 
 /**
  * @param {App} app
