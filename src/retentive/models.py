@@ -382,12 +382,14 @@ class Period(NamedTuple):
     """A period that a query is about, with the words of the query.
 
     `blur` is the distance at which a memory outside is still near: hours for "yesterday", days for "three weeks ago".
+    `alone` is set if the query has nothing else: then it asks for what happened in the period.
     """
 
     start: datetime
     end: datetime
     text: str
     blur: timedelta
+    alone: bool = False
 
 
 class Reason(NamedTuple):

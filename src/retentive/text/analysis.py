@@ -400,7 +400,7 @@ _SCRIPTS = (
     ),
 )
 
-_FUNCTION_WORDS = {
+FUNCTION_WORDS = {
     "catalan": "els amb aquest aquesta meva meu perque quan molt tambe pero dels",
     "czech": "jsem jsi jste byl byla neni ktery ktera ale jak kde kdy jeho nebo uz",
     "danish": "og ikke jeg det er af hvad hvor hvem som til har ved blev mig dig eller",
@@ -425,7 +425,7 @@ _FUNCTION_WORDS = {
     "turkish": "ve bir bu ne icin ben sen degil ile cok nerede zaman hangi olarak daha gibi",
 }
 _LANGUAGES: dict[str, list[str]] = {}
-for _language, _words in _FUNCTION_WORDS.items():
+for _language, _words in FUNCTION_WORDS.items():
     for _word in dict.fromkeys(_words.split()):
         _LANGUAGES.setdefault(_word, []).append(_language)
 
