@@ -1,4 +1,4 @@
-"""The Memories view in a browser: search, filters, bulk edit, and the timeline of sessions."""
+"""The Memories view in a browser: search, filters, bulk edit, and the histogram."""
 
 from __future__ import annotations
 
@@ -128,42 +128,36 @@ def test_memories_found_by_a_search_are_forgotten_and_restored(page, base_url, e
     assert len(engine.get_many(posts)) == 6
 
 
-def test_the_timeline_opens_a_session_by_pointer_or_key_and_filters_by_a_dragged_period(page, base_url, posts):
+def test_the_histogram_lists_the_period_of_a_bar_or_of_a_drag(page, base_url, posts):
     page.goto(f"{base_url}/#/memories?project=harbour")
-    chart = page.get_by_role("listbox", name="Sessions over time")
-    bars = chart.get_by_role("option")
-    expect(bars).to_have_count(2)
-    expect(bars.first).to_have_attribute("aria-label", "watch-0, 3 memories, 10 Jan 2025 – 11 Jan 2025")
+    chart = page.get_by_role("img", name="Memories over time")
+    bars = chart.locator(".histogram-bar")
+    expect(bars).to_have_count(3)
     box = chart.bounding_box()
-    page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 30)
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 30)
     page.mouse.down()
     page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 30, steps=3)
+    expect(chart.locator(".histogram-bar.out")).to_have_count(1)
     page.mouse.up()
     expect(page.get_by_label("From")).to_have_value("2025-01-11")
     expect(page.get_by_label("Until")).to_have_value("2025-01-12")
     expect(listed(page)).to_have_text(posted(5, 4, 3, 2))
+    chart.click(position={"x": 2, "y": 30})
+    expect(listed(page)).to_have_text(posted(1, 0))
     page.get_by_role("button", name="Whole time").click()
     expect(listed(page)).to_have_count(6)
-
-    chart.focus()
-    page.keyboard.press("End")
-    expect(page.locator(".session-tip")).to_contain_text("watch-1")
-    page.keyboard.press("Enter")
-    expect(page.locator(".turn-text")).to_have_text(posted(3, 4, 5))
-    bars.first.click()
-    expect(page.locator(".turn-text")).to_have_text(posted(0, 1, 2))
-    expect(page.get_by_role("heading", level=1)).to_have_text("watch-0")
+    assert serious(page) == []
 
 
-def test_on_a_phone_filters_bulk_edit_and_timeline_fit(page, base_url, posts, api: Api):
+def test_on_a_phone_filters_bulk_edit_and_histogram_fit(page, base_url, posts, api: Api):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{base_url}/#/memories?project=harbour&since=2025-01-10")
     before = page.locator(".filter-more").bounding_box()
     page.locator(".filter-more summary").click()
     expect(page.get_by_label("From")).to_be_hidden()
     assert page.locator(".filter-more").bounding_box() == before, "the button moves when it is pressed"
-    page.get_by_text("Sessions over time").click()
-    expect(page.get_by_role("listbox").get_by_role("option", name="watch-0")).to_be_visible()
+    page.get_by_text("Memories over time").click()
+    expect(page.get_by_role("img", name="Memories over time")).to_be_visible()
     select(page, 5)
     expect(page.get_by_role("button", name="Edit…")).to_be_visible()
     assert not is_too_wide(page)

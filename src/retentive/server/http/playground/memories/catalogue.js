@@ -10,7 +10,7 @@ const REVIEW = { project: null, session: null, review: "open" };
 /**
  * @param {App} app
  * @param {(target: {project: ?string, session: ?string, review: ?string}) => void} open
- * @param {(names: {projects: {name: string}[], sessions: {name: string}[]}) => void} onLoad
+ * @param {() => void} onLoad
  */
 export function createCatalogue(app, open, onLoad) {
   const tree = el("ul", { class: "catalogue-tree" });
@@ -29,7 +29,7 @@ export function createCatalogue(app, open, onLoad) {
       projects.sort(byName);
       names = { projects, sessions: sessions.filter((session) => session.memories > 0) };
       draw();
-      onLoad(names);
+      onLoad();
     } catch (error) {
       replace(tree, el("li", { class: "note error" }, error.message));
     }

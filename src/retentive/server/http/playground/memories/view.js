@@ -10,18 +10,18 @@ import { createEditor } from "./editor.js";
 import { acceptFileDrops } from "./file_drop.js";
 import { NO_FILTERS, createFilters } from "./filters.js";
 import { forgetMemories } from "./forget.js";
+import { createHistogram } from "./histogram.js";
 import { importFiles, importPanel } from "./import_panel.js";
 import { createList } from "./list.js";
 import { newestFirst, search, sessionOrder } from "./paging.js";
 import { openRememberForm } from "./remember_form.js";
 import { createReview } from "./review.js";
-import { createSessionTimeline } from "./session_timeline.js";
 
 export const title = "Memories";
 
 export function mount(root, app) {
-  const timeline = createSessionTimeline(app, { open: (target) => browse(target), period: (days) => app.route.update(days, { push: true }) });
-  const catalogue = createCatalogue(app, (target) => browse(target), (names) => timeline.show(names));
+  const histogram = createHistogram(app, (days) => app.route.update(days, { push: true }));
+  const catalogue = createCatalogue(app, (target) => browse(target), () => histogram.load());
   const filters = createFilters(app);
   const list = createList(app, { open: (id) => open(id, { push: true }), forget, onSelect: showSelection, emptyState });
   const review = createReview(app, { open: (id) => open(id, { push: true }), onDecision: reload, onCount: catalogue.setReviews });
@@ -68,7 +68,7 @@ export function mount(root, app) {
 
   async function showMiddle(id) {
     const isReview = Boolean(reviewStatus());
-    const parts = isReview ? [review.element] : [review.bar, filters.element, timeline.element, selectionBar, list.element];
+    const parts = isReview ? [review.element] : [review.bar, filters.element, histogram.element, selectionBar, list.element];
     if (middle.firstChild !== parts[0]) replace(middle, parts); // else a field in use would lose the focus
     if (isReview) {
       await review.show(reviewStatus());
@@ -76,7 +76,7 @@ export function mount(root, app) {
     }
     filters.element.hidden = false;
     filters.show();
-    timeline.draw();
+    histogram.show();
     await list.show(createPager(), id);
     list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) });
   }
@@ -281,7 +281,7 @@ export function mount(root, app) {
     removeListener();
     removeGuard();
     list.stop();
-    timeline.stop();
+    histogram.stop();
     removeEventListener("beforeunload", guardUnload);
     document.removeEventListener("keydown", closeOnEscape);
   };

@@ -3,6 +3,7 @@
 import { el, svg, unique } from "../shared/dom.js";
 import { number } from "../shared/format.js";
 import { KINDS } from "../shared/scope.js";
+import { LONG_DATE, SHORT_DATE, axisLabel, formatDate, withoutGaps } from "../shared/timeline.js";
 
 const HEIGHT = 240;
 const MARGIN = { top: 12, right: 8, bottom: 28 };
@@ -10,10 +11,6 @@ const DIGIT_WIDTH = 8;
 const MAX_BAR_WIDTH = 40;
 const LABEL_WIDTH = { day: 56, month: 64, year: 48 };
 const TICKS = 4;
-const SHORT_DATE = { day: { day: "numeric", month: "short" }, month: { month: "short" }, year: { year: "numeric" } };
-const LONG_DATE = {
-  day: { day: "numeric", month: "long", year: "numeric" }, month: { month: "long", year: "numeric" }, year: { year: "numeric" },
-};
 
 /** Memories by kind over time, for a width in pixels. */
 export function timelineChart(timeline, width) {
@@ -43,36 +40,6 @@ export function timelineChart(timeline, width) {
         axisLabel(bucket.start, timeline.by, index === 0)),
     ];
   }));
-}
-
-/** Return all buckets from the first to the last; the service omits empty ones. */
-function withoutGaps({ by, buckets }) {
-  if (!buckets.length) return [];
-  const known = new Map(buckets.map((bucket) => [bucket.start, bucket]));
-  const all = [];
-  const last = buckets.at(-1).start;
-  for (let start = buckets[0].start; start <= last; start = nextStart(start, by)) {
-    all.push(known.get(start) ?? { start, memories: 0, byKind: {} });
-  }
-  return all;
-}
-
-function nextStart(start, by) {
-  const date = new Date(`${start}T00:00:00Z`);
-  if (by === "day") date.setUTCDate(date.getUTCDate() + 1);
-  else if (by === "month") date.setUTCMonth(date.getUTCMonth() + 1);
-  else date.setUTCFullYear(date.getUTCFullYear() + 1);
-  return date.toISOString().slice(0, 10);
-}
-
-function formatDate(start, options) {
-  return new Intl.DateTimeFormat(undefined, { ...options, timeZone: "UTC" }).format(new Date(`${start}T00:00:00Z`));
-}
-
-/** Months show their year only on the first label and in January. */
-function axisLabel(start, by, isFirst) {
-  const withYear = by === "month" && (isFirst || start.slice(5, 7) === "01");
-  return formatDate(start, withYear ? { month: "short", year: "numeric" } : SHORT_DATE[by]);
 }
 
 /** Return about four whole numbers for the axis, the last at least as high as the highest bar. */
