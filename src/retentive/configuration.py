@@ -21,7 +21,7 @@ PREFIX = "RETENTIVE_"
 
 DEFAULT_EMBEDDER = "memory-small"
 
-SETTINGS = ("store", "profile", "busy_seconds", "given_days", "embedder", "server", "llm", "tuning")
+SETTINGS = ("store", "profile", "busy_seconds", "given_days", "redact_secrets", "embedder", "server", "llm", "tuning")
 """The names of all settings, see `settings.Settings`."""
 
 _SUGGESTED = re.compile(
@@ -220,7 +220,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not name.startswith(PREFIX) or not value:
             continue
         setting = name.removeprefix(PREFIX).lower()
-        if setting in ("store", "profile", "busy_seconds", "given_days"):
+        if setting in ("store", "profile", "busy_seconds", "given_days", "redact_secrets"):
             found[setting] = value
         elif setting == "embedder":
             found.setdefault("embedder", {})["name"] = value

@@ -43,6 +43,7 @@ from retentive.pipeline.remember import (
     DraftFields,
     MemoryChanges,
     forget_memories,
+    redacted,
     store_memories,
     tell_of_change,
     to_drafts,
@@ -228,7 +229,8 @@ class Engine:
         `progress` is called with the number of texts embedded; a long text is several.
         """
         now, given = self.now(), to_drafts(drafts, profile=self.settings.profile)
-        memories = mark_rules([to_memory(draft, now=now) for draft in given], self._judge)
+        stored_as = map(redacted, given) if self.settings.redact_secrets else given
+        memories = mark_rules([to_memory(draft, now=now) for draft in stored_as], self._judge)
         if not memories:
             return []
         stored = store_memories(
@@ -269,6 +271,8 @@ class Engine:
         id = canonical_id(id)
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         before = self.get(id, within=within)
+        if "text" in changes and self.settings.redact_secrets:
+            changes["text"] = redacted(Draft(changes["text"])).text
         changed = update_memory(
             self.store,
             self.embeddings.available,
@@ -637,7 +641,9 @@ class Engine:
             None if dry_run else self.embeddings.available(),
             open_source(os.fspath(path), format, self.embeddings.embedder),
             judge=self._judge,
-            target=ImportTarget(self.settings.profile, profile, project, profiles or {}, only_profiles),
+            target=ImportTarget(
+                self.settings.profile, profile, project, profiles or {}, only_profiles, self.settings.redact_secrets
+            ),
             clock=self.now,
             dry_run=dry_run,
             progress=progress,

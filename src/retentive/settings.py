@@ -134,6 +134,11 @@ class Settings(Checked):
         le=36500,
         description="Days for which the log of what agents were given is kept; 0 keeps no log.",
     )
+    redact_secrets: bool = field(
+        default=True,
+        description="Replace keys, tokens, passwords, card and bank numbers in texts before they are stored, and leave "
+        "out what is between <private> and </private>.",
+    )
     embedder: EmbedderSettings = EmbedderSettings()
     server: ServerSettings = ServerSettings()
     llm: LlmSettings = LlmSettings()

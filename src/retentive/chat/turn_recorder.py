@@ -19,6 +19,7 @@ from retentive.models import Memory, check_name
 from retentive.pipeline.remember import MAX_TEXT
 from retentive.stores.rules import home_of
 from retentive.tenancy import ProfileView
+from retentive.text.secrets import without_secrets
 
 T = TypeVar("T")
 
@@ -100,10 +101,11 @@ def store_turn(view: ProfileView, turn: Turn, answer: Answer) -> Sequence[Memory
     """Store what of a turn is not stored yet, all or none, and return it."""
     latest = latest_episodes(view, turn.session, LOOK_BACK, project=turn.project)
     drafts = []
-    if turn.message.strip() and not _is_stored(turn, latest):
-        drafts.append(_draft(turn, "user", turn.message))
-    if answer.text.strip() and not _has_answer(turn, answer, latest):
-        drafts.append(_draft(turn, "assistant", answer.text, incomplete=not answer.complete))
+    message, reply = _storable(view, turn.message), _storable(view, answer.text)
+    if message.strip() and not _is_stored(turn, message, latest):
+        drafts.append(_draft(turn, "user", message))
+    if reply.strip() and not _has_answer(turn, answer, latest):
+        drafts.append(_draft(turn, "assistant", reply, incomplete=not answer.complete))
     if not drafts:
         return ()
     speakers = "+".join(draft["speaker"] for draft in drafts)
@@ -119,7 +121,7 @@ def store_turn(view: ProfileView, turn: Turn, answer: Answer) -> Sequence[Memory
 def _draft(turn: Turn, speaker: str, text: str, *, incomplete: bool = False) -> dict[str, Any]:
     metadata = {"request": turn.idempotency_key, "incomplete": incomplete or None}
     return {
-        "text": _storable(text),
+        "text": text,
         "speaker": speaker,
         "kind": "episodic",
         "session": turn.session,
@@ -128,9 +130,8 @@ def _draft(turn: Turn, speaker: str, text: str, *, incomplete: bool = False) -> 
     }
 
 
-def _is_stored(turn: Turn, latest: Sequence[Memory]) -> bool:
-    """Whether the user's message is stored already."""
-    text = _storable(turn.message)
+def _is_stored(turn: Turn, text: str, latest: Sequence[Memory]) -> bool:
+    """Whether the user's message is stored already, with this text."""
     if any(_is_of_request(memory, turn, "user") for memory in latest):
         return True
     if not turn.new:
@@ -150,9 +151,10 @@ def _is_of_request(memory: Memory, turn: Turn, speaker: str) -> bool:
     return key is not None and memory.speaker == speaker and memory.metadata.get("request") == key
 
 
-def _storable(text: str) -> str:
-    """Cut a text to the length of a memory, and replace halves of surrogate pairs."""
-    return (text if text.isascii() else text.encode(errors="replace").decode())[:MAX_TEXT]
+def _storable(view: ProfileView, text: str) -> str:
+    """A text as it is stored: of the length of a memory, without halves of surrogate pairs and without secrets."""
+    text = (text if text.isascii() else text.encode(errors="replace").decode())[:MAX_TEXT]
+    return without_secrets(text) if view.engine.settings.redact_secrets else text
 
 
 async def _store_logged(view: ProfileView, turn: Turn, answer: Answer) -> Sequence[Memory]:

@@ -18,6 +18,7 @@ from retentive.errors import RetentiveError, describe_error
 from retentive.models import Memory, Scope, Serializable, hash_text, snippet
 from retentive.stores.base import Store
 from retentive.stores.json_entries import JsonEntries
+from retentive.text.secrets import without_secrets
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class GivenLog:
         if self._days <= 0:
             return
         with self._lock:
-            self._unwritten.append(replace(given, query=given.query[:MAX_QUERY]))
+            self._unwritten.append(replace(given, query=without_secrets(given.query[:MAX_QUERY])))
             if self._timer is None:
                 self._timer = threading.Timer(WRITE_SECONDS, self.write)
                 self._timer.daemon = True

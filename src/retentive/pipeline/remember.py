@@ -11,7 +11,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, TypedDict, get_args
@@ -39,6 +39,7 @@ from retentive.pipeline.standing_rules import mark_again
 from retentive.stores.base import Store
 from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash
+from retentive.text.secrets import without_secrets
 
 log = logging.getLogger(__name__)
 
@@ -177,6 +178,15 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
         content_hash=content_hash(draft.text),
         **to_facts(draft, now=now),
     )
+
+
+def redacted(draft: Draft) -> Draft:
+    """A draft without the secrets of its text. `Invalid` if all of it is private."""
+    if not isinstance(draft.text, str) or (text := without_secrets(draft.text)) == draft.text:
+        return draft
+    if not text:
+        raise Invalid("text: all of it is private, so nothing is stored")
+    return replace(draft, text=text)
 
 
 def to_drafts(drafts: Iterable[Draft | Mapping[str, Any]], *, profile: str) -> list[Draft]:

@@ -16,7 +16,7 @@ from retentive.extras import needs_extra
 from retentive.inference.embedders import Embedder
 from retentive.inference.judge import Judge
 from retentive.models import Memory, Serializable
-from retentive.pipeline.remember import Draft, to_memory
+from retentive.pipeline.remember import Draft, redacted, to_memory
 from retentive.stores.base import Store
 from retentive.transfer.formats import DATABASE_FORMAT, detect_format, find_format
 from retentive.transfer.formats.base import (
@@ -90,6 +90,8 @@ class ImportTarget:
     project: str | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)
     only_profiles: Collection[str] = ()
+    redact: bool = True
+    """Whether secrets in texts are replaced. An export of a store is imported as it is."""
 
     def profile_of(self, person: str | None) -> str | None:
         """The profile for the memories of a person; None if they are not imported."""
@@ -330,7 +332,8 @@ class _Importer:
         fields: dict[str, Any] = {**item.draft, "profile": self._profile_of(item.person)}
         if self._target.project is not None:
             fields["project"] = self._target.project
-        memory = to_memory(Draft(**fields), now=self._now)
+        draft = redacted(Draft(**fields)) if self._target.redact else Draft(**fields)
+        memory = to_memory(draft, now=self._now)
         memory = memory._replace(id=id_of_item(self._format, item, memory))
         if item.superseded_by is not None:
             self._replacements.add(item.key, memory.id, item.superseded_by)
