@@ -78,8 +78,8 @@ def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.BenchQue
 def keyword(store: PostgresStore, text: str, limit: int) -> dict[str, float]:
     """Return the scores of the best keyword candidates by id, best first."""
     query = Query(text, Scope(), Tuning(max_document_frequency=MAX_DOCUMENT_FREQUENCY), datetime.now(UTC))
-    with store.open_search(query) as search:
-        return {candidate.memory.id: candidate.score for candidate in search.keyword(limit).candidates}
+    found = store.search(SearchRequest(query, keyword=limit)).candidates["keyword"]
+    return {candidate.memory.id: candidate.score for candidate in found}
 
 
 def time_recalls(address: str, queries: Sequence[bench_corpus.BenchQuery], *, delay: float) -> tuple[float, int]:

@@ -110,5 +110,6 @@ class RetentivePeer:
     def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> list[int]:
         scope = Scope(sessions=(query.session,), only_sessions=True) if scoped else Scope()
         built = Query(query.text, scope, Tuning(), datetime.now(UTC), limit)
-        with self._store.open_search(built) as search:
-            return [self._rows[candidate.memory.id] for candidate in search.nearest(query.vector, limit).candidates]
+        request = SearchRequest(built, semantic=limit, vector=KnownVector(query.vector))
+        found = self._store.search(request).candidates["semantic"]
+        return [self._rows[candidate.memory.id] for candidate in found]

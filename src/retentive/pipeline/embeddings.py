@@ -30,7 +30,7 @@ from retentive.ranking import relevance
 from retentive.ranking.judged import CALIBRATION, JudgeCalibration
 from retentive.ranking.relevance import FITTED, KEYWORD, PRIOR_SIZE, Calibration
 from retentive.stores.base import Store
-from retentive.stores.values import Record, Vector
+from retentive.stores.values import KnownVector, Record, SearchRequest, Vector
 from retentive.text.analysis import is_other_language
 
 log = logging.getLogger(__name__)
@@ -363,10 +363,9 @@ def _read_sample(store: Store, query: Query, model: Model) -> Vector:
     everything = Query("", Scope(query.scope.profile), query.tuning, query.now)
     directions = np.random.default_rng(0).standard_normal((PROBES, model.dimension)).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    with store.open_search(everything) as reads:
-        ids: dict[str, None] = {}
-        for direction in directions:
-            found = reads.nearest(direction, SAMPLE // PROBES, approximate=True)
-            ids.update((candidate.memory.id, None) for candidate in found.candidates)
-        rows = [row for row in reads.vectors(list(ids)).values() if len(row) == model.dimension]
+    ids: dict[str, None] = {}
+    for direction in directions:
+        probe = SearchRequest(everything, semantic=SAMPLE // PROBES, vector=KnownVector(direction), approximate=True)
+        ids.update((one.memory.id, None) for one in store.search(probe).candidates["semantic"])
+    rows = [row for row in store.vectors(list(ids)).values() if len(row) == model.dimension]
     return np.stack(rows).astype(np.float32) if rows else np.empty((0, model.dimension), np.float32)

@@ -17,8 +17,8 @@ from retentive.pipeline.recall import retired_hit
 from retentive.pipeline.scopes import ScopeTest
 from retentive.pipeline.search import RetrieverResult, SearchOutcome
 from retentive.ranking.rank import STEPS, score_parts
-from retentive.stores.base import Search, Store
-from retentive.stores.values import Retrieved
+from retentive.stores.base import Store
+from retentive.stores.values import KnownVector, SearchRequest, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,23 @@ class _Case:
 
     def standings(self) -> tuple[Standing, ...]:
         """The score and rank that each retriever gives the memory, also if the caller excludes it."""
+        vector = self.outcome.embedding
+        request = SearchRequest(
+            self.searched,
+            semantic=0 if vector is None else 1,
+            vector=None if vector is None else KnownVector(vector),
+            depth=DEPTH,
+            ids=[self.memory.id],
+            scores=True,
+        )
+        read = self.store.search(request)
+        return _standing(self.outcome.semantic, self, read), _standing(self.outcome.keyword, self, read)
+
+    @property
+    def searched(self) -> Query:
+        """The query as the retrievers saw it, with the memories that the caller excludes."""
         searched = self.outcome.searched
-        with self.store.open_search(replace(searched.query if searched else self.query, exclude=())) as reads:
-            return (
-                _standing(self.outcome.semantic, self, reads),
-                _standing(self.outcome.keyword, self, reads),
-            )
+        return replace(searched.query if searched else self.query, exclude=())
 
     def admits(self, memory: Memory) -> bool:
         """Whether a memory has what the operators of the query demand."""
@@ -274,33 +285,29 @@ def _standing_sentence(one: Standing) -> str:
     return f"{one.retriever}: it {verb} {_ordinal(one.rank)} with {one.score:.3f}, {end}"
 
 
-def _standing(result: RetrieverResult, case: _Case, reads: Search) -> Standing:
-    """The score and rank that one retriever gives the memory."""
+def _standing(result: RetrieverResult, case: _Case, read: SearchResult) -> Standing:
+    """The score and rank that one retriever gives the memory, given the scores of a search."""
     if not result.ran:
         return Standing(result.name, ran=False, note=f"it did not run: {result.failure or result.note}")
-    found = result.retrieved.candidates
+    found = result.candidates
     last = found[-1].score if found else None
-    deep = Retrieved()
-    if result.name == "semantic" and case.outcome.embedding is not None:
-        deep = reads.nearest(case.outcome.embedding, 1, depth=DEPTH)  # and scores() needs its vector
-    scores = reads.scores([case.memory.id])
-    score = (scores.semantic if result.name == "semantic" else scores.keyword).get(case.memory.id)
+    score = read.scores[result.name].get(case.memory.id)
     matches = score is not None and (result.name == "semantic" or score > 0)
-    rank = _rank(result, case, score, deep, reads) if matches and score is not None else None
+    rank = _rank(result, case, score, read) if matches and score is not None else None
     note = "" if rank is not None else _why_not_retrievable(result.name, score)
     return Standing(result.name, True, score, rank, len(found), last, note)
 
 
-def _rank(result: RetrieverResult, case: _Case, score: float, deep: Retrieved, reads: Search) -> int | None:
+def _rank(result: RetrieverResult, case: _Case, score: float, read: SearchResult) -> int | None:
     """The memory's rank in one retriever, also below the pool; None if it is deeper than `DEPTH` or cannot be found."""
     id = case.memory.id
-    for at, candidate in enumerate(result.retrieved.candidates, 1):
+    for at, candidate in enumerate(result.candidates, 1):
         if candidate.memory.id == id:
             return at
     if result.name == "semantic":
-        better = bisect_left(deep.depth_scores, -(score + TOLERANCE), key=lambda one: -one)
-        return better + 1 if better < len(deep.depth_scores) else None
-    found = reads.keyword(DEPTH).candidates
+        better = bisect_left(read.tails["semantic"], -(score + TOLERANCE), key=lambda one: -one)
+        return better + 1 if better < len(read.tails["semantic"]) else None
+    found = case.store.search(SearchRequest(case.searched, keyword=DEPTH)).candidates["keyword"]
     place = next((at for at, candidate in enumerate(found) if candidate.memory.id == id), None)
     return None if place is None else 1 + sum(case.admits(candidate.memory) for candidate in found[:place])
 

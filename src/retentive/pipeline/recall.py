@@ -19,13 +19,14 @@ from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_er
 from retentive.inference.judge import Judge
 from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall, current_work
 from retentive.pipeline.judging import judge_best
-from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
+from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, search
 from retentive.ranking import order, pick
 from retentive.ranking.judged import CALIBRATION, JudgeCalibration
 from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Searchable, Store
 from retentive.stores.damage import left_out
+from retentive.stores.values import StageTimer
 from retentive.text.analysis import informative_terms, is_keywords
 from retentive.text.keyword_syntax import KeywordQuery
 from retentive.text.temporal import period

@@ -14,7 +14,6 @@ from retentive.models import Candidate, Query, canonical_id
 from retentive.pipeline.scopes import ScopeTest
 from retentive.pipeline.search import RetrieverResult
 from retentive.stores.base import Store
-from retentive.stores.values import Retrieved
 
 OWN_NAMES = ("semantic", "keyword")
 
@@ -106,8 +105,8 @@ class FurtherRetrievers:
             and query.filter.unmet_by(memory) is None
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
-        found = Retrieved(candidates[: query.pool])
-        return RetrieverResult(retriever.name, retriever.weight, found, elapsed_ms=(perf_counter() - started) * 1000)
+        elapsed = (perf_counter() - started) * 1000
+        return RetrieverResult(retriever.name, retriever.weight, candidates[: query.pool], elapsed_ms=elapsed)
 
     def finish(self, started: Sequence[Started], *, seconds: float) -> tuple[RetrieverResult, ...]:
         """Wait for them until so many seconds after their start.

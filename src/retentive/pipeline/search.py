@@ -1,4 +1,4 @@
-"""The reads of a recall: both retrievers search, and their candidates get neighbours and scores."""
+"""The reads of a recall: one search of the store by both retrievers, with neighbours and scores of what they find."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverRep
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.rank import SourceWeights, Texts
 from retentive.ranking.relevance import FITTED_MODELS
-from retentive.stores.base import AwaitsVector, Search, Searchable
+from retentive.stores.base import Searchable
 from retentive.stores.damage import Damage
-from retentive.stores.values import Retrieved, Vector
+from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
 from retentive.text.analysis import has_telling_terms, informative_terms
 from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
 
@@ -34,18 +34,20 @@ MAX_FETCHED = 30_000
 MAX_EXPANDED = 50
 """How many terms a prefix in a keyword query stands for."""
 
-NOTHING = Retrieved()
-
 OpenEmbedder = Callable[[], Embedder | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResult:
-    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
+    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not.
+
+    `tail` has its best scores, which may go deeper than the candidates.
+    """
 
     name: str
     weight: float
-    retrieved: Retrieved = NOTHING
+    candidates: Sequence[Candidate] = ()
+    tail: Sequence[float] = ()
     ran: bool = True
     note: str = ""
     failure: str | None = None
@@ -54,7 +56,7 @@ class RetrieverResult:
     def report(self) -> RetrieverReport:
         """The part of it that the caller sees."""
         note = self.note if self.failure is None else f"unavailable: {self.failure}"
-        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
+        return RetrieverReport(self.name, self.weight, self.ran, len(self.candidates), self.elapsed_ms, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,7 @@ class SearchedQuery:
         """The result of a retriever without the candidates that do not have what the operators demand."""
         if self.keywords is None:
             return result
-        found = result.retrieved
-        kept = [one for one in found.candidates if self.matches(one.memory)]
-        return replace(result, retrieved=Retrieved(kept, found.depth_scores))
+        return replace(result, candidates=[one for one in result.candidates if self.matches(one.memory)])
 
     @property
     def is_limited(self) -> bool:
@@ -112,7 +112,7 @@ class SearchedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """Everything that ranking needs, and how the retrievers went. `size` is that of the profile (`Search.size`).
+    """Everything that ranking needs, and how the retrievers went. `size` is that of the profile (`SearchResult.size`).
 
     `searched` is the query as the retrievers saw it.
     """
@@ -151,43 +151,70 @@ def search(
     further: FurtherRetrievers | None = None,
     embed_seconds: float = EMBED_SECONDS,
 ) -> SearchOutcome:
-    """Read everything that a recall ranks, in one search of the store, and run the further retrievers."""
-    timer = StageTimer()
+    """Read everything that a recall ranks, in one search of the store, and run the further retrievers.
+
+    The query is embedded on another thread during the keyword search. A retriever of weight 0 does not run: no search,
+    no embedding, no network call.
+    """
     started = further.start(query) if further else []
     searched = _prepare(query, store)
     query = searched.query
-    with store.open_search(query) as reads:
-        semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
-        others = tuple(map(searched.limit, further.finish(started, seconds=embed_seconds))) if further else ()
-        results = (semantic, keyword, *others)
-        timer.skip()
-        context = _neighbours(searched, reads, results)
-        timer.lap("neighbours")
-        lists = _ranked_lists(query, reads, results, context)
-        vectors: Mapping[str, Vector] = {}
-        if query.tuning.diversity > 0:
-            vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
-        most = query.limit if query.limit > 0 else query.pool
-        ran = semantic.ran or keyword.ran
-        retired = tuple(memory for memory in reads.retired(most) if searched.matches(memory)) if ran else ()
-        damaged = tuple(reads.damaged)
-        timer.lap("score")
-        model, size = (reads.model, reads.size) if embedding is not None else (None, 0)
+    tuning, empty = query.tuning, not query.text.strip()
+    by_words, by_vector = tuning.keyword_weight > 0 and not empty, tuning.semantic_weight > 0 and not empty
+    vector = QueryVector(query, embedder, threads, embed_seconds) if by_vector else None
+    others = tuple(map(searched.limit, further.finish(started, seconds=embed_seconds))) if further else ()
+    request = SearchRequest(
+        query,
+        keyword=query.pool if by_words else 0,
+        semantic=query.pool if by_vector else 0,
+        vector=vector,
+        depth=query.depth,
+        centres=query.centres,
+        around=[one.memory.id for result in others for one in result.candidates[: query.centres]],
+        ids=[one.memory.id for result in others for one in result.candidates],
+        scores=tuning.fusion == "full",
+        vectors=tuning.diversity > 0,
+        retired=query.limit if query.limit > 0 else query.pool,
+    )
+    read = _read(searched, store, request)
+    laps = dict(read.stages) | (vector.laps if vector else {})
+    idle = "the query is empty" if empty else "its weight is 0"
+    semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, note=idle)
+    keyword = RetrieverResult("keyword", tuning.keyword_weight, ran=False, note=idle)
+    if vector is not None and vector.vector is None:
+        semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=vector.failure)
+    elif vector is not None:
+        elapsed = laps.get("semantic", 0.0) + laps.setdefault("embed", 0.0)
+        semantic = _result("semantic", tuning.semantic_weight, read, elapsed)
+    if by_words:
+        keyword = _result("keyword", tuning.keyword_weight, read, laps.get("keyword", 0.0))
+        if semantic.candidates and not informative_terms(query.text):
+            keyword = replace(keyword, weight=0.0, note="no word of the query tells what it is about")
+    timer = StageTimer(laps)
+    results = (semantic, keyword, *others)
+    context = _neighbours(searched, read.neighbours, results)
+    lists = _ranked_lists(query, read, results, context)
+    timer.lap("neighbours")
+    embedding = vector.vector if vector else None
     return SearchOutcome(
         semantic,
         keyword,
         lists,
         context,
-        vectors,
+        read.vectors,
         timer.laps,
         embedding,
         others,
-        damaged,
-        retired,
-        model,
-        size,
+        tuple(read.damaged),
+        tuple(memory for memory in read.retired if searched.matches(memory)),
+        read.model if embedding is not None else None,
+        read.size if embedding is not None else 0,
         searched,
     )
+
+
+def _result(name: str, weight: float, read: SearchResult, elapsed_ms: float) -> RetrieverResult:
+    return RetrieverResult(name, weight, read.candidates[name], read.tails[name], elapsed_ms=elapsed_ms)
 
 
 def _prepare(query: Query, store: Searchable) -> SearchedQuery:
@@ -196,129 +223,112 @@ def _prepare(query: Query, store: Searchable) -> SearchedQuery:
     if keywords is None:
         return SearchedQuery(query)
     words = [keywords.text]
-    if keywords.prefixes:
-        with store.open_search(query) as reads:
-            for prefix in keywords.prefixes:
-                words += [*prefix.stems, *reads.terms_with_prefix(prefix.text, limit=MAX_EXPANDED)]
+    for prefix in keywords.prefixes:
+        found = store.terms_with_prefix(query.scope.profile, prefix.text, limit=MAX_EXPANDED)
+        words += [*prefix.stems, *found]
     return SearchedQuery(replace(query, text=" ".join(words)), keywords)
-
-
-def _retrieve(
-    searched: SearchedQuery,
-    reads: Search,
-    embedder: OpenEmbedder,
-    threads: Executor,
-    timer: StageTimer,
-    embed_seconds: float,
-) -> tuple[RetrieverResult, RetrieverResult, Vector | None]:
-    """Run both retrievers; the query is embedded on another thread during the keyword search.
-
-    A retriever of weight 0 does not run: no search, no embedding, no network call.
-    """
-    query = searched.query
-    tuning = query.tuning
-    empty = not query.text.strip()
-    idle = "the query is empty" if empty else "its weight is 0"
-    keyword = RetrieverResult("keyword", tuning.keyword_weight, ran=False, note=idle)
-    semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, note=idle)
-    embedding = None
-    if tuning.semantic_weight > 0 and not empty and query.vector is None:
-        embedding = threads.submit(_embed, query.text, reads.model, embedder)
-    pending = QueryVector(query.vector, embedding, embed_seconds)
-    if tuning.keyword_weight > 0 and not empty:
-        timer.skip()
-        if tuning.semantic_weight > 0 and isinstance(reads, AwaitsVector):
-            reads.expect(pending)
-        found = reads.keyword(query.pool)
-        found = _complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))
-        keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
-    if tuning.semantic_weight <= 0 or empty:
-        return semantic, keyword, None
-    vector = pending.wait()
-    timer.laps |= pending.laps
-    if vector is None:
-        failed = RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=pending.failure)
-        return failed, keyword, None
-    timer.skip()
-    found = reads.nearest(vector, query.pool, depth=query.depth)
-    asked = vector
-    found = _complete(
-        SearchedQuery(query), found, lambda limit, kind: reads.nearest(asked, limit, depth=query.depth, kind=kind)
-    )
-    elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
-    if found.candidates and keyword.ran and not informative_terms(query.text):
-        keyword = replace(keyword, weight=0.0, note="no word of the query tells what it is about")
-    return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 
 
 class QueryVector:
     """The vector of a query: given, or computed on another thread. `failure` is why there is none."""
 
-    def __init__(self, vector: Vector | None, embedding: Future[tuple[Vector, float]] | None, seconds: float) -> None:
-        self._vector = vector
-        self._embedding = embedding
-        self._seconds = seconds
+    def __init__(self, query: Query, embedder: OpenEmbedder, threads: Executor, seconds: float) -> None:
+        self.vector: Vector | None = query.vector
         self.failure: str | None = None
         self.laps: dict[str, float] = {}
+        self._seconds, self._latest = seconds, perf_counter() + seconds
+        self._embedding: Future[tuple[Vector, Model, float]] | None = None
+        if query.vector is None:
+            self._embedding = threads.submit(_embed, query.text, embedder)
 
     def ready(self) -> bool:
         """Whether `wait` returns at once."""
         return self._embedding is None or self._embedding.done()
 
-    def wait(self) -> Vector | None:
-        """Return the vector; None if it cannot be computed, or not in time."""
+    def wait(self, model: Model | None) -> Vector | None:
+        """Return the vector; None if it cannot be computed in time, or not with the model of the store's vectors."""
         embedding, self._embedding = self._embedding, None
+        if embedding is None:
+            return self.vector
         try:
-            if embedding is not None:
-                self._vector, self.laps["embed"] = embedding.result(timeout=self._seconds)
+            seconds = max(self._latest - perf_counter(), 0.0)
+            vector, own, self.laps["embed"] = embedding.result(timeout=seconds)
+            if model is None or model.fingerprint == own.fingerprint:
+                self.vector = vector
+            else:
+                self.failure = f"the store's vectors come from {model}, the embedder is {own}; run: retentive reembed"
         except TookTooLong:
             self.failure = f"the embedder did not answer within {self._seconds:g} seconds"
         except Unavailable as error:
             self.failure = str(error)
-        return self._vector
+        return self.vector
 
 
-def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
-    """Return a query's vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
+def _embed(text: str, embedder: OpenEmbedder) -> tuple[Vector, Model, float]:
+    """Return a query's vector, its model and the milliseconds."""
     started = perf_counter()
     opened = embedder()
     if opened is None:
         raise Unavailable("no embedder is configured")
-    if stored is not None and stored.fingerprint != opened.model.fingerprint:
-        raise Unavailable(
-            f"the store's vectors come from {stored}, the embedder is {opened.model}; run: retentive reembed"
-        )
     vector: Vector = opened.embed_queries([opened.split(text)[0]])[0]
-    return vector, (perf_counter() - started) * 1000
+    return vector, opened.model, (perf_counter() - started) * 1000
+
+
+def _read(searched: SearchedQuery, store: Searchable, request: SearchRequest) -> SearchResult:
+    """Search the store once; again, if operators of the query or the complete pools change the candidates."""
+    limited = searched.keywords is not None
+    alone = replace(request, centres=0, around=(), ids=(), scores=False, vectors=False)
+    read = store.search(alone if limited else request)
+    candidates = {name: _complete(searched, store, request, name, read) for name in read.candidates}
+    known = set() if limited else {one.memory.id for found in read.candidates.values() for one in found}
+    ids = [one.memory.id for found in candidates.values() for one in found if one.memory.id not in known]
+    if not ids and not limited:
+        return read
+    more = SearchRequest(request.query, vector=request.vector, ids=ids, scores=request.scores, vectors=request.vectors)
+    if limited:
+        centres = [one.memory.id for found in candidates.values() for one in found[: request.centres]]
+        more = replace(more, ids=[*ids, *request.ids], around=[*centres, *request.around])
+    others = store.search(more)
+    return replace(
+        read,
+        candidates=candidates,
+        scores={name: {**read.scores.get(name, {}), **others.scores[name]} for name in others.scores},
+        neighbours={**read.neighbours, **others.neighbours},
+        vectors={**read.vectors, **others.vectors},
+        damaged=[*read.damaged, *others.damaged],
+    )
 
 
 def _complete(
-    searched: SearchedQuery, first: Retrieved, retrieve: Callable[[int, Kind | None], Retrieved]
-) -> Retrieved:
-    """The candidates of a retriever, given its pool and a function that fetches more, or more of one kind.
+    searched: SearchedQuery, store: Searchable, request: SearchRequest, name: str, read: SearchResult
+) -> Sequence[Candidate]:
+    """The candidates of a retriever, given its pool.
 
     Copies of one text, or memories of sources that are left out, can fill the whole pool; then the retriever is
     searched further down for others. A kind of which the pool has few memories is searched for alone.
     """
-    query = searched.query
-    if query.limit > 0 and len(first.candidates) >= query.pool:  # otherwise it has returned everything
-        found = _by_id(first.candidates)
-        found |= _other_texts(searched, first, lambda limit: retrieve(limit, None))
+    query, first = request.query, read.candidates[name]
+
+    def retrieve(limit: int, kind: Kind | None = None) -> Sequence[Candidate]:
+        alone = SearchRequest(query, vector=request.vector, kind=kind)
+        alone = replace(alone, keyword=limit) if name == "keyword" else replace(alone, semantic=limit)
+        return store.search(alone).candidates[name]
+
+    if query.limit > 0 and len(first) >= query.pool:  # otherwise it has returned everything
+        found = _by_id(first)
+        found |= _other_texts(searched, first, retrieve)
         kinds = dict.fromkeys(query.scope.kinds or ())
         if len(kinds) > 1:
             count = Counter(candidate.memory.kind for candidate in found.values())
             for kind in kinds:
                 if count[kind] < query.pool:
-                    found |= _by_id(retrieve(query.pool, kind).candidates)
-        if len(found) > len(first.candidates):
-            first = Retrieved(list(found.values()), first.depth_scores)
-    if searched.keywords is None:
-        return first
-    return Retrieved([one for one in first.candidates if searched.matches(one.memory)], first.depth_scores)
+                    found |= _by_id(retrieve(query.pool, kind))
+        first = list(found.values())
+    return first if searched.keywords is None else [one for one in first if searched.matches(one.memory)]
 
 
 def _other_texts(
-    searched: SearchedQuery, first: Retrieved, retrieve: Callable[[int], Retrieved]
+    searched: SearchedQuery, first: Sequence[Candidate], retrieve: Callable[[int], Sequence[Candidate]]
 ) -> dict[str, Candidate]:
     """Candidates after the pool with texts that it does not have, if it has few different ones."""
     query = searched.query
@@ -331,14 +341,14 @@ def _other_texts(
             return False
         return not tuning.dedup or texts.first(memory) is memory
 
-    missing = max(query.pool // 2, query.limit) - sum(map(is_new, first.candidates))
-    seen = {candidate.memory.id for candidate in first.candidates}
+    missing = max(query.pool // 2, query.limit) - sum(map(is_new, first))
+    seen = {candidate.memory.id for candidate in first}
     others: dict[str, Candidate] = {}
     limit, last = query.pool, first
-    while len(others) < missing and len(last.candidates) >= limit and limit < MAX_FETCHED:
+    while len(others) < missing and len(last) >= limit and limit < MAX_FETCHED:
         limit *= 4
         last = retrieve(limit)
-        for candidate in last.candidates:
+        for candidate in last:
             if candidate.memory.id not in seen and len(others) < missing and is_new(candidate):
                 others[candidate.memory.id] = candidate
             seen.add(candidate.memory.id)
@@ -351,12 +361,10 @@ def _by_id(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
 
 def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, Memory]:
     """The candidates of all retrievers by id, or the best of each."""
-    return {
-        candidate.memory.id: candidate.memory for result in results for candidate in result.retrieved.candidates[:limit]
-    }
+    return {candidate.memory.id: candidate.memory for result in results for candidate in result.candidates[:limit]}
 
 
-def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
+def _neighbours(searched: SearchedQuery, read: Mapping[str, Neighbours], results: Sequence[RetrieverResult]) -> Context:
     """The neighbours of the candidates in their sessions, if context affects the ranking.
 
     Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
@@ -365,7 +373,7 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
     candidates = _memories(*results)
     if not candidates or not query.centres:
         return Context()
-    pairs = reads.neighbours(list(_memories(*results, limit=query.centres)))
+    pairs = {id: read[id] for id in _memories(*results, limit=query.centres) if id in read}
     found = {one.id: one for pair in pairs.values() for one in pair if one is not None and one.id not in candidates}
     added = {id: memory for id, memory in found.items() if searched.admits(memory)} if searched.is_limited else found
     known = {**candidates, **added}
@@ -385,50 +393,28 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
 
 
 def _ranked_lists(
-    query: Query, reads: Search, results: Sequence[RetrieverResult], context: Context
+    query: Query, read: SearchResult, results: Sequence[RetrieverResult], context: Context
 ) -> tuple[RankedList, ...]:
     """The candidates of each retriever; in full fusion with its scores of the memories that only others found."""
-    ran = [result for result in results if result.ran]
-    elsewhere: dict[str, Mapping[str, float]] = {}
-    if query.tuning.fusion == "full" and ran:
-        ids = [*_memories(*results), *(memory.id for memory in context.memories)]
-        if ids:
-            scores = reads.scores(ids)
-            elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
+    ids = [*_memories(*results), *(memory.id for memory in context.memories)]
     lists = []
     # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
-    general = reads.model is not None and reads.model.fingerprint not in FITTED_MODELS
+    general = read.model is not None and read.model.fingerprint not in FITTED_MODELS
     telling = general or has_telling_terms(query.text)
     terms = len(informative_terms(query.text))
-    for result in ran:
-        candidates = sorted(result.retrieved.candidates, key=_best_first)
+    for result in results:
+        if not result.ran:
+            continue
+        candidates = sorted(result.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
-        others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
-        depth_scores = tuple(result.retrieved.depth_scores)
-        lists.append(RankedList(result.name, tuple(candidates), result.weight, depth_scores, others, telling, terms))
+        scores = read.scores.get(result.name, {})
+        others = {id: scores[id] for id in ids if id in scores and id not in own}
+        lists.append(
+            RankedList(result.name, tuple(candidates), result.weight, tuple(result.tail), others, telling, terms)
+        )
     return tuple(lists)
 
 
 def _best_first(candidate: Candidate) -> tuple[float, str]:
     """Equal scores are ordered by id, on every store."""
     return -candidate.score, candidate.memory.id
-
-
-class StageTimer:
-    """Milliseconds of each stage of a recall."""
-
-    def __init__(self, laps: Mapping[str, float] | None = None) -> None:
-        self.laps: dict[str, float] = dict(laps or {})
-        self._last = perf_counter()
-
-    def lap(self, name: str) -> float:
-        """Add the time since the last lap to a stage, and return it."""
-        now = perf_counter()
-        elapsed = (now - self._last) * 1000
-        self.laps[name] = self.laps.get(name, 0.0) + elapsed
-        self._last = now
-        return elapsed
-
-    def skip(self) -> None:
-        """Start the next lap now."""
-        self._last = perf_counter()

@@ -13,6 +13,7 @@ from retentive.models import Memory, Query, Scope, Serializable
 from retentive.pipeline.remember import CHANGE
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
+from retentive.stores.values import KnownVector, SearchRequest
 from retentive.text.analysis import index_terms, written_words
 
 THRESHOLD = 0.75
@@ -152,8 +153,9 @@ def _nearest(
     elif within is not None:
         scope = replace(scope, kinds=within.kinds)
     query = Query(memory.text, scope, Tuning(), now, limit, exclude=(memory.id,))
-    with store.open_search(query) as reads:
-        vector = reads.vectors([memory.id]).get(memory.id)
-        if vector is None:
-            return [(one.memory, None) for one in reads.keyword(limit).candidates]
-        return [(one.memory, one.score) for one in reads.nearest(vector, limit).candidates]
+    vector = store.vectors([memory.id]).get(memory.id)
+    if vector is None:
+        found = store.search(SearchRequest(query, keyword=limit))
+        return [(one.memory, None) for one in found.candidates["keyword"]]
+    found = store.search(SearchRequest(query, semantic=limit, vector=KnownVector(vector)))
+    return [(one.memory, one.score) for one in found.candidates["semantic"]]

@@ -1,7 +1,7 @@
 """The protocols that every store implements.
 
 A store has six parts, each a Protocol: memories, the catalogue of sessions and projects, key-value entries, the models
-of its vectors, relevance judgements, and a scan of everything. A recall reads through one `Search` for its query.
+of its vectors, relevance judgements, and a scan of everything. A recall reads by `Searchable.search`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol
 
-from retentive.models import Kind, Memory, Model, Query, Scope
+from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Damage, Repair, SetAside
 from retentive.stores.values import (
     Backup,
@@ -26,9 +25,9 @@ from retentive.stores.values import (
     Progress,
     Project,
     Record,
-    Retrieved,
     ScanPage,
-    Scores,
+    SearchRequest,
+    SearchResult,
     Session,
     Stats,
     Vector,
@@ -160,119 +159,33 @@ class Memories(Protocol):
         ...
 
 
-class Search(Protocol):
-    """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
+class Searchable(Protocol):
+    """What a recall needs of a store."""
 
-    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing. So
-    is its `current_at`: memories that are not current then are found by neither, and are no neighbours. In a project,
-    both also find the identity memories of the profile that belong to no project. Methods are called from one thread at
-    a time.
-    """
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Read everything that a recall ranks, in one snapshot.
 
-    @property
-    def damaged(self) -> Sequence[Damage]:
-        """The memories that this search would have returned so far, if they were not damaged."""
-        ...
+        The query's scope, filter and exclusions are applied inside the retrievers: what they leave out hides nothing.
+        So is its `current_at`: memories that are not current then are not found, and are no neighbours. In a project,
+        the identity memories of the profile that belong to no project are found as well. Candidates of equal score
+        are in the order of writing.
 
-    @property
-    def model(self) -> Model | None:
-        """The model whose vectors are searched; None if the store has no vectors."""
-        ...
+        `keyword` scores by BM25; any text is a safe query. Terms above the document frequency
+        `query.tuning.max_document_frequency` retrieve no candidates, unless there is no rarer term; they only affect scoring.
+        Document frequencies are those in the scope (in a large one perhaps estimated from the profile's), and the mean
+        length is the profile's: other profiles have no effect. `semantic` scores by the cosine of the nearest part.
 
-    @property
-    def size(self) -> int:
-        """How many memories the profile of the query has; of all profiles, where the store counts them together."""
-        ...
-
-    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
-        """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
-
-        Terms above the document frequency `query.tuning.max_document_frequency` do not retrieve candidates, unless
-        there is no rarer term; they only affect scoring. Document frequencies are those in the scope (in a large one
-        perhaps estimated from the profile's), and the mean length is the profile's: other profiles have no effect.
-        """
-        ...
-
-    def nearest(
-        self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None, approximate: bool = False
-    ) -> Retrieved:
-        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`.
-
-        `kind` limits it to one kind of the scope. `approximate`: memories that are about the nearest will do, where
-        a store finds them faster.
-        """
-        ...
-
-    def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
-        """Return the memories before and after each of these in its session, by position.
-
-        Memories without a session are not in the result. Exclusions, kinds and the filter do not apply here.
-        """
-        ...
-
-    def retired(self, limit: int) -> Sequence[Memory]:
-        """Return the memories that were left out because they are not current, and would have been among the best.
-
-        Those that `keyword` or `nearest`, where it was called, would have returned among its first `limit`.
-        """
-        ...
-
-    def scores(self, ids: Sequence[str]) -> Scores:
-        """Return the scores of any memories, whether the retrievers found them or not.
-
-        Keyword scores are those `keyword` gives in this scope. Semantic scores are for the vector of the last call of
-        `nearest`; without one they are empty.
+        Neighbours are by position; memories without a session have none, and exclusions, kinds and the filter do not
+        apply to them.
         """
         ...
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
-        """Return the vector of each memory's first part."""
+        """Return the vector of each memory's first part, by the model that is searched."""
         ...
 
-    def terms_with_prefix(self, prefix: str, *, limit: int) -> Sequence[str]:
-        """Return index terms that start with a prefix, the most frequent first."""
-        ...
-
-    def close(self) -> None:
-        """Release the connection."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class PendingVector(Protocol):
-    """The vector of a query, which another thread may still be computing."""
-
-    def ready(self) -> bool:
-        """Whether `wait` returns at once."""
-        ...
-
-    def wait(self) -> Vector | None:
-        """Return the vector; None if it cannot be computed, or not in the time that a recall has for it."""
-        ...
-
-
-@runtime_checkable
-class AwaitsVector(Protocol):
-    """What a search can also do if it gains by knowing that both retrievers run, before the query is embedded."""
-
-    def expect(self, vector: PendingVector) -> None:
-        """Expect `keyword`, then `nearest` with this vector, each for the query's pool, then `neighbours`.
-
-        So `keyword` may wait for the vector and read for all of them, or what `nearest` needs can be read meanwhile.
-        """
-        ...
-
-
-class Searchable(Protocol):
-    """What a recall needs of a store."""
-
-    def open_search(self, query: Query) -> Search:
-        """Open the reads of one recall."""
+    def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return index terms of a profile that start with a prefix, the most frequent first."""
         ...
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Literal, NamedTuple
+from time import perf_counter
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from retentive.models import DEFAULT_PROFILE, Candidate, Kind, Memory, Model, Serializable
+from retentive.models import DEFAULT_PROFILE, Candidate, Kind, Memory, Model, Query, Serializable
 from retentive.stores.damage import Damage
 
 Vector = npt.NDArray[np.float32]
@@ -77,21 +78,104 @@ class Duplicates(NamedTuple):
     at: datetime
 
 
-class Retrieved(NamedTuple):
-    """The result of one retriever: candidates, best first, and the best scores, which may go deeper."""
+class PendingVector(Protocol):
+    """The vector of a query, which another thread may still be computing."""
 
-    candidates: Sequence[Candidate] = ()
-    depth_scores: Sequence[float] = ()
+    def ready(self) -> bool:
+        """Whether `wait` returns at once."""
+        ...
+
+    def wait(self, model: Model | None) -> Vector | None:
+        """Return the vector; None if it cannot be computed in time, or not with the model of the store's vectors."""
+        ...
 
 
-class Scores(NamedTuple):
-    """The score that each retriever gives to memories, by id.
+class KnownVector(NamedTuple):
+    """The vector of a query that the caller has."""
 
-    `keyword` has every memory that exists, 0 where no term matches; `semantic` leaves out those without a vector.
+    vector: Vector
+
+    def ready(self) -> bool:
+        return True
+
+    def wait(self, model: Model | None) -> Vector:  # noqa: ARG002 - the caller knows the model
+        return self.vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchRequest:
+    """What one search reads. `query` has the text, the scope, the filter, what is excluded and the time.
+
+    `keyword` and `semantic` are the numbers of candidates of the two retrievers, of all kinds of the scope or of one
+    `kind`; one with 0 does not run. The semantic retriever searches for `vector`, and returns its best scores down to
+    `depth`; with `approximate`, memories that are about the nearest will do. `centres`: the neighbours of so many of
+    the best of each retriever are read, and those of the ids `around`. `ids` are of further memories to read. With
+    `scores`, every retriever scores all memories that are read, and with `vectors` their vectors are returned.
+    `retired` is how many memories of each retriever are returned that are not current and would have been among its
+    first so many.
     """
 
-    keyword: Mapping[str, float]
-    semantic: Mapping[str, float]
+    query: Query
+    keyword: int = 0
+    semantic: int = 0
+    vector: PendingVector | None = None
+    depth: int = 0
+    kind: Kind | None = None
+    centres: int = 0
+    around: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    scores: bool = False
+    vectors: bool = False
+    retired: int = 0
+    approximate: bool = False
+
+
+Neighbours = tuple[Memory | None, Memory | None]
+"""The memories before and after one in its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What one search has read, of one snapshot.
+
+    By retriever, where it ran: `candidates`, best first; `tails`, its best scores, which may go deeper; and `scores`,
+    by id, of all memories that were read: 0 for those in which no term occurs, none for those without a vector.
+    `neighbours` has the memories before and after, by id. `vectors` are those of the first parts. `retired` are
+    memories that are not current, `damaged` those that would have been returned if they were not damaged. `model` is
+    that of the vectors; `size` is how many memories the profile has, or all profiles, where the store counts them
+    together. `stages` has the milliseconds of each part.
+    """
+
+    candidates: Mapping[str, Sequence[Candidate]]
+    tails: Mapping[str, Sequence[float]]
+    scores: Mapping[str, Mapping[str, float]]
+    neighbours: Mapping[str, Neighbours]
+    vectors: Mapping[str, Vector]
+    retired: Sequence[Memory]
+    damaged: Sequence[Damage]
+    model: Model | None
+    size: int
+    stages: Mapping[str, float]
+
+
+class StageTimer:
+    """Milliseconds of each stage of a recall."""
+
+    def __init__(self, laps: Mapping[str, float] | None = None) -> None:
+        self.laps: dict[str, float] = dict(laps or {})
+        self._last = perf_counter()
+
+    def lap(self, name: str) -> float:
+        """Add the time since the last lap to a stage, and return it."""
+        now = perf_counter()
+        elapsed = (now - self._last) * 1000
+        self.laps[name] = self.laps.get(name, 0.0) + elapsed
+        self._last = now
+        return elapsed
+
+    def skip(self) -> None:
+        """Start the next lap now."""
+        self._last = perf_counter()
 
 
 class ScanPage(NamedTuple):

@@ -5,13 +5,14 @@ It is the reference that the other stores are tested against, and it serves test
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Memory, Model, Query, Scope
+from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Repair, Undamaged
 from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.in_memory.catalogue import InMemoryCatalogue
@@ -52,6 +53,9 @@ from retentive.stores.values import (
     Progress,
     Record,
     ScanPage,
+    SearchRequest,
+    SearchResult,
+    Vector,
     no_progress,
 )
 
@@ -345,11 +349,23 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
 
     # Searchable
 
-    def open_search(self, query: Query) -> InMemorySearch:
+    def search(self, request: SearchRequest) -> SearchResult:
         with self._lock:
-            matches = self._containers.search_matcher(query.scope)
+            matches = self._containers.search_matcher(request.query.scope)
             in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
-            return InMemorySearch(query, dict(self._entries), in_scope, self._model)
+            search = InMemorySearch(request.query, dict(self._entries), in_scope, self._model)
+        return search.run(request)
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+        with self._lock:
+            parts = {id: self._entries[id].parts(self._model) for id in ids if id in self._entries}
+        return {id: rows[0] for id, rows in parts.items() if rows is not None}
+
+    def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> list[str]:
+        with self._lock:
+            own = [one for one in self._entries.values() if one.memory.profile == profile]
+        counts = Counter(term for one in own for term in set(one.terms) if term.startswith(prefix))
+        return sorted(counts, key=lambda term: (-counts[term], term))[:limit]
 
     # Key-value entries
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from retentive.errors import Invalid
-from retentive.models import Memory, Model, Query, Scope
+from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Damage, Repair, SetAside, damage_sentences
 from retentive.stores.postgres import memories as table
 from retentive.stores.postgres import validity
@@ -23,6 +24,7 @@ from retentive.stores.postgres.migrations import migrate
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
+from retentive.stores.postgres.search_statements import SQL
 from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
 from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor, stays_in_session
@@ -37,9 +39,12 @@ from retentive.stores.values import (
     Progress,
     Record,
     ScanPage,
+    SearchRequest,
+    SearchResult,
+    Vector,
     no_progress,
 )
-from retentive.text.analysis import index_terms
+from retentive.text.analysis import LAST, index_terms
 
 REMOVE_BATCH = 1000
 """How many memories of a scope are deleted in one transaction."""
@@ -60,7 +65,6 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         self._preselector = Bm25Preselector(enabled=self._connections.address.bm25)
         self._maintenance = Maintenance(self._connections, self._preselector)
         self._connections.after_write = self._maintenance.after_write
-        self._model: Model | None = None
         try:
             migrate(self._connections, create=create)
         except BaseException:
@@ -84,18 +88,17 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
 
         return self._connections.read(work, primary=True)
 
-    def open_search(self, query: Query) -> PostgresSearch:
-        return PostgresSearch(
-            Reader(self._connections),
-            query,
-            last_known_model=self._model,
-            on_model=self._set_model,
-            preselector=self._preselector,
-            maintenance=self._maintenance,
-        )
+    def search(self, request: SearchRequest) -> SearchResult:
+        with closing(Reader(self._connections)) as reader:
+            search = PostgresSearch(reader, request, preselector=self._preselector, maintenance=self._maintenance)
+            return search.run()
 
-    def _set_model(self, model: Model | None) -> None:
-        self._model = model
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+        return dict(self._connections.fetch(SQL("vectors"), {"ids": list(ids)}))
+
+    def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> list[str]:
+        parameters = {"profile": profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
+        return [term for (term,) in self._connections.fetch(SQL("terms_with_prefix"), parameters)]
 
     def add(
         self,

@@ -1,22 +1,20 @@
-"""`SqliteSearch`: all reads of one recall, on one connection and in one read transaction."""
+"""`SqliteSearch`: all reads of one recall, in one read transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from types import MappingProxyType, TracebackType
-from typing import NamedTuple, Self
+from types import MappingProxyType
+from typing import NamedTuple
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
-from retentive.stores.base import PendingVector
 from retentive.stores.damage import Damage
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
-from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
     INDEXED_ROWS,
@@ -34,7 +32,7 @@ from retentive.stores.sqlite.memory_table import (
 )
 from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.stores.values import Retrieved, Scores, Vector
+from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
 from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, K1, B, count_scored, ordering_terms, rare_terms, searching_terms, spaced
 
@@ -96,24 +94,23 @@ class QueryTerms(NamedTuple):
 
 
 class SqliteSearch:
-    """See `retentive.stores.base.Search`. Every row that was read is kept until the search is closed."""
+    """The reads of one search, on one connection and in its read transaction. Every row that was read is kept."""
 
     def __init__(
         self,
-        connections: Connections,
+        connection: apsw.Connection,
         query: Query,
         vector_index: Callable[[StoreState], VectorIndex | None],
         dated_keys: Callable[[apsw.Connection, StoreState], DatedKeys],
         postings: Postings,
     ) -> None:
-        self._connections = connections
+        self._connection = connection
         self._postings = postings
         self._query = query
         self._open_index = vector_index
         self._read_dated = dated_keys
         self._retired_matches: list[int] = []  # by the keyword retriever, about the best first
-        self._best: dict[str, Sequence[Candidate]] = {}  # the candidates of each retriever
-        self.damaged: list[Damage] = []
+        self._damaged: list[Damage] = []
         self._memories: dict[int, Memory] = {}
         self._terms_of: dict[int, str] = {}  # of these memories, and of others that match
         self._keys: dict[str, int] = {}
@@ -121,171 +118,138 @@ class SqliteSearch:
         self._semantic: dict[int, float] = {}
         self._keyword: dict[int, float] = {}
         self._documents: list[int] | None = None  # every memory of a small scope
-        self._connection: apsw.Connection | None = connections.acquire()
-        try:
-            with connections.errors():
-                self._connection.execute("BEGIN")
-                self._state = read_state(self._connection)
-                self._read_postings = partial(postings.read, self._connection, self._state.words)
-                self._scope = resolve(self._connection, query.scope)
-                self._excluded = frozenset(keys_of(self._connection, query.exclude).values())
-        except BaseException:
-            self.close()
-            raise
+        self._state = read_state(connection)
+        self._read_postings = partial(postings.read, connection, self._state.words)
+        self._scope = resolve(connection, query.scope)
+        self._excluded = frozenset(keys_of(connection, query.exclude).values())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._connections.release(connection)
-
-    @property
-    def model(self) -> Model | None:
-        return self._state.model
-
-    @property
-    def size(self) -> int:
-        return self._profile_totals[0]
-
-    def expect(self, vector: PendingVector) -> None:
-        if not vector.ready():
+    def run(self, request: SearchRequest) -> SearchResult:
+        """Read what is asked for: by words while the query is embedded, then by vector, then what belongs to both."""
+        timer = StageTimer()
+        candidates: dict[str, Sequence[Candidate]] = {}
+        tails: dict[str, Sequence[float]] = {}
+        if request.vector is not None and not request.vector.ready():
             self._index  # noqa: B018 - in a new process it is read from the store, while the model is loaded
+        if request.keyword:
+            timer.skip()
+            candidates["keyword"] = self._keyword_candidates(request.keyword, request.kind)
+            tails["keyword"] = [one.score for one in candidates["keyword"]]
+            timer.lap("keyword")
+        self._vector = None if request.vector is None else request.vector.wait(self._state.model)
+        timer.skip()
+        if request.semantic and self._vector is not None:
+            candidates["semantic"], tails["semantic"] = self._nearest(self._vector, request)
+            timer.lap("semantic")
+        ids = [one.memory.id for found in candidates.values() for one in found[: request.centres]]
+        neighbours = self._neighbours([*ids, *request.around]) if ids or request.around else {}
+        timer.lap("neighbours")
+        self._load(self._resolve(request.ids).values())
+        scores = self._scores() if request.scores else {}
+        vectors = self._vectors(list(self._memories)) if request.vectors else {}
+        retired = self._left_out(request.retired, candidates)
+        timer.lap("score")
+        return SearchResult(
+            candidates,
+            tails,
+            scores,
+            neighbours,
+            vectors,
+            retired,
+            self._damaged,
+            self._state.model,
+            self._profile_totals[0],
+            timer.laps,
+        )
 
-    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
-        if self._scope is None or limit <= 0 or not self._terms.retrieving:
-            return Retrieved()
-        with self._connections.errors():
-            scores = self._keyword_scores(self._matching(limit, kind))
-            keys = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
-        candidates = [Candidate(self._memories[key], scores[key]) for key in keys]
-        if kind is None:
-            self._best["keyword"] = candidates
-        return Retrieved(candidates, [candidate.score for candidate in candidates])
+    def _keyword_candidates(self, limit: int, kind: Kind | None) -> list[Candidate]:
+        if self._scope is None or not self._terms.retrieving:
+            return []
+        scores = self._keyword_scores(self._matching(limit, kind))
+        keys = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
+        return [Candidate(self._memories[key], scores[key]) for key in keys]
 
-    def nearest(
-        self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None, approximate: bool = False
-    ) -> Retrieved:
-        self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
-        if self._scope is None or limit <= 0 or self._index is None:
-            return Retrieved()
+    def _nearest(self, vector: Vector, request: SearchRequest) -> tuple[list[Candidate], list[float]]:
+        """The nearest memories, and the best scores down to a depth."""
+        limit, kind = request.semantic, request.kind
+        if self._scope is None or self._index is None:
+            return [], []
         scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
         retired = self._retired
-        keep = None if retired is None else lambda keys: ~retired.among(keys)
-        with self._connections.errors():
-            best = self._index.search(
-                self._reader,
-                vector,
-                scope,
-                limit=max(limit, depth),
-                exclude=self._excluded,
-                only=self._filtered,
-                keep=keep,
-                approximate=approximate,
-            )
-            self._semantic.update(best)
-            keys = self._load([key for key, _ in best[:limit]])
-        candidates = [Candidate(self._memories[key], self._semantic[key]) for key in keys]
-        if kind is None:
-            self._best["semantic"] = candidates
-        return Retrieved(candidates, [score for _, score in best])
+        best = self._index.search(
+            self._connection,
+            vector,
+            scope,
+            limit=max(limit, request.depth),
+            exclude=self._excluded,
+            only=self._filtered,
+            keep=None if retired is None else lambda keys: ~retired.among(keys),
+            approximate=request.approximate,
+        )
+        self._semantic.update(best)
+        keys = self._load([key for key, _ in best[:limit]])
+        return [Candidate(self._memories[key], self._semantic[key]) for key in keys], [score for _, score in best]
 
-    def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
-        with self._connections.errors():
-            keys = {key: id for id, key in self._resolve(ids).items()}
-            pairs = neighbour_keys(self._reader, keys, current_at=self._current_at)
-            self._load([key for pair in pairs.values() for key in pair if key is not None])
-            if self._query.tuning.fusion == "full":  # `scores` will be asked for all of them
-                self._score_by_vector(self._memories)
+    def _neighbours(self, ids: Sequence[str]) -> dict[str, Neighbours]:
+        keys = {key: id for id, key in self._resolve(ids).items()}
+        pairs = neighbour_keys(self._connection, keys, current_at=self._current_at)
+        self._load([key for pair in pairs.values() for key in pair if key is not None])
         found = self._memories.get
         # Keys start at 1, so 0 is never found.
         return {keys[key]: (found(before or 0), found(after or 0)) for key, (before, after) in pairs.items()}
 
-    def retired(self, limit: int) -> list[Memory]:
-        if self._retired is None or limit <= 0:
+    def _scores(self) -> dict[str, Mapping[str, float]]:
+        """The scores of all memories that were read, by each retriever."""
+        missing = [key for key in self._memories if key not in self._semantic]
+        if missing and self._vector is not None and self._index is not None:
+            self._semantic.update(self._index.score(self._connection, self._vector, missing))
+        keyword, semantic = self._keyword_scores(list(self._memories)), self._semantic
+        return {
+            "keyword": {memory.id: keyword[key] for key, memory in self._memories.items()},
+            "semantic": {memory.id: semantic[key] for key, memory in self._memories.items() if key in semantic},
+        }
+
+    def _left_out(self, limit: int, candidates: Mapping[str, Sequence[Candidate]]) -> list[Memory]:
+        """The memories that are not current, with a score that would have been among the first of a retriever."""
+        retired, found = self._retired if limit else None, dict[int, None]()
+        if retired is None:
             return []
-        found: dict[int, None] = {}
-        with self._connections.errors():
-            if "keyword" in self._best:
-                matching = self._read_terms(self._retired_matches)
-                found |= dict.fromkeys(self._above("keyword", limit, self._keyword_scores(matching)))
-            if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
-                best = self._index.search(
-                    self._reader,
+        for retriever, best in candidates.items():
+            scores: Mapping[int, float] = {}
+            if retriever == "keyword":
+                scores = self._keyword_scores(self._read_terms(self._retired_matches))
+            elif self._index is not None and self._scope and self._vector is not None:
+                nearest = self._index.search(
+                    self._connection,
                     self._vector,
                     self._scope,
                     limit=limit,
                     exclude=self._excluded,
                     only=self._filtered,
-                    keep=self._retired.among,
+                    keep=retired.among,
                 )
-                found |= dict.fromkeys(self._above("semantic", limit, dict(best)))
-            return [self._memories[key] for key in self._load(found)]
+                scores = dict(nearest)
+            least = best[limit - 1].score if len(best) >= limit else float("-inf")
+            above = sorted((key for key in scores if scores[key] >= least), key=lambda key: (-scores[key], key))
+            found |= dict.fromkeys(above[:limit])
+        return [self._memories[key] for key in self._load(found)]
 
-    def _above(self, retriever: str, limit: int, scores: Mapping[int, float]) -> list[int]:
-        """The keys, best first, with a score that would have been among the first of a retriever."""
-        best = self._best[retriever]
-        least = best[limit - 1].score if len(best) >= limit else float("-inf")
-        return sorted((key for key in scores if scores[key] >= least), key=lambda key: (-scores[key], key))[:limit]
-
-    def scores(self, ids: Sequence[str]) -> Scores:
-        with self._connections.errors():
-            keys = self._load(self._resolve(ids).values())
-            self._score_by_vector(keys)
-        keyword, semantic = self._keyword_scores(keys), self._semantic
-        id_of = {key: self._memories[key].id for key in keys}
-        return Scores(
-            {id: keyword[key] for key, id in id_of.items()},
-            {id: semantic[key] for key, id in id_of.items() if key in semantic},
-        )
-
-    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+    def _vectors(self, keys: Sequence[int]) -> dict[str, Vector]:
         if self._index is None:
             return {}
-        with self._connections.errors():
-            first = self._index.first_vectors(self._reader, self._load(self._resolve(ids).values()))
+        first = self._index.first_vectors(self._connection, keys)
         return {self._memories[key].id: vector for key, vector in first.items()}
-
-    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
-        statement = """
-            SELECT t.term FROM profiles AS p JOIN term_counts AS t ON t.profile = p.id
-            WHERE p.name = ? AND t.term >= ? AND t.term < ? ORDER BY t.memories DESC, t.term LIMIT ?
-        """
-        with self._connections.errors():
-            return [
-                term
-                for (term,) in self._reader.execute(
-                    statement, (self._query.scope.profile, prefix, prefix + LAST, limit)
-                )
-            ]
-
-    @property
-    def _reader(self) -> apsw.Connection:
-        if self._connection is None:
-            raise ValueError("the search is closed")
-        return self._connection
 
     @cached_property
     def _index(self) -> VectorIndex | None:
         index = self._open_index(self._state)
-        with self._connections.errors():
-            return None if index is None else index.in_snapshot(self._reader, self._state.sequence)
+        return None if index is None else index.in_snapshot(self._connection, self._state.sequence)
 
     @cached_property
     def _profile_totals(self) -> tuple[int, int]:
         """The number of memories of the profile, and the sum of their lengths in terms."""
         if self._scope is None:
             return 0, 0
-        with self._connections.errors():
-            totals: tuple[int, int] = self._reader.execute(_PROFILE_TOTALS, (self._scope.profile,)).get
+        totals: tuple[int, int] = self._connection.execute(_PROFILE_TOTALS, (self._scope.profile,)).get
         return totals
 
     @cached_property
@@ -302,7 +266,7 @@ class SqliteSearch:
         at = to_micros(self._query.current_at)
         if at is None or not self._state.dated:
             return None
-        return self._read_dated(self._reader, self._state).retired_at(at)
+        return self._read_dated(self._connection, self._state).retired_at(at)
 
     @property
     def _current_at(self) -> int | None:
@@ -314,8 +278,8 @@ class SqliteSearch:
         """The keys that match the filter; None without one."""
         if self._scope is None or not self._query.filter:
             return None
-        is_most = 2 * self.size > self._state.words.next_key
-        return filtered_keys(self._reader, self._scope, self._query.filter, is_most=is_most)
+        is_most = 2 * self._profile_totals[0] > self._state.words.next_key
+        return filtered_keys(self._connection, self._scope, self._query.filter, is_most=is_most)
 
     @cached_property
     def _terms(self) -> QueryTerms:
@@ -328,19 +292,18 @@ class SqliteSearch:
         terms, scope = query_terms(self._query.text), self._scope
         if scope is None or not terms:
             return QueryTerms()
-        connection = self._reader
+        connection = self._connection
         keys: Mapping[str, Keys] = {}
-        with self._connections.errors():
-            memories, length = self._profile_totals
-            mean_length = length / max(memories, 1)
-            frequencies = _profile_frequencies(connection, scope.profile, terms)
-            if not scope.is_profile:
-                in_scope = self._postings.count(self._scope_query, self._state.words)
-                if in_scope is None:
-                    in_scope = count_memories(connection, scope)
-                share = in_scope / max(memories, 1)
-                frequencies, keys = self._in_scope(frequencies, in_scope, share=share)
-                memories = in_scope
+        memories, length = self._profile_totals
+        mean_length = length / max(memories, 1)
+        frequencies = _profile_frequencies(connection, scope.profile, terms)
+        if not scope.is_profile:
+            in_scope = self._postings.count(self._scope_query, self._state.words)
+            if in_scope is None:
+                in_scope = count_memories(connection, scope)
+            share = in_scope / max(memories, 1)
+            frequencies, keys = self._in_scope(frequencies, in_scope, share=share)
+            memories = in_scope
         scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
         common = self._query.tuning.max_document_frequency
         retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
@@ -486,7 +449,7 @@ class SqliteSearch:
         scores = np.full(len(keys), -1.0)
 
         def score(places: npt.NDArray[np.intp]) -> None:
-            lengths = SCOPE_TOKENS + self._postings.lengths(self._reader, self._state.words, keys[places])
+            lengths = SCOPE_TOKENS + self._postings.lengths(self._connection, self._state.words, keys[places])
             scores[places] = weights[places] / (per_memory + per_term * lengths)
 
         unread = np.ones(len(keys), np.bool_)
@@ -512,7 +475,7 @@ class SqliteSearch:
 
     def _read_terms(self, keys: Sequence[int]) -> list[int]:
         """Read the terms of these memories; return the keys of those that can be read, in order."""
-        self._terms_of.update((key, terms) for key, terms in read_rows(self._reader, _TERMS, keys, []))
+        self._terms_of.update((key, terms) for key, terms in read_rows(self._connection, _TERMS, keys, []))
         return [key for key in keys if key in self._terms_of]
 
     def _load(self, keys: Iterable[int]) -> list[int]:
@@ -521,25 +484,28 @@ class SqliteSearch:
         new = [key for key in wanted if key not in memories]
         if not new:
             return wanted
-        rows = read_rows(self._reader, INDEXED_ROWS, new, self.damaged)
-        found = to_memories(rows, self.damaged)
+        rows = read_rows(self._connection, INDEXED_ROWS, new, self._damaged)
+        found = to_memories(rows, self._damaged)
         memories.update(found)
         self._terms_of.update((row[0], row[TERMS]) for row in rows)
         self._keys.update((memory.id, key) for key, memory in found.items())
         return [key for key in wanted if key in memories]
 
-    def _score_by_vector(self, keys: Iterable[int]) -> None:
-        """Compute the cosines of these memories that are not known, if there is a vector."""
-        missing = [key for key in keys if key not in self._semantic]
-        if missing and self._vector is not None and self._index is not None:
-            self._semantic.update(self._index.score(self._reader, self._vector, missing))
-
     def _resolve(self, ids: Sequence[str]) -> dict[str, int]:
         """The keys of these ids that exist, in order."""
         unknown = [id for id in ids if id not in self._keys]
         if unknown:
-            self._keys.update(keys_of(self._reader, unknown))
+            self._keys.update(keys_of(self._connection, unknown))
         return {id: self._keys[id] for id in ids if id in self._keys}
+
+
+def terms_with_prefix(connection: apsw.Connection, profile: str, prefix: str, limit: int) -> list[str]:
+    """Index terms of a profile that start with a prefix, the most frequent first."""
+    statement = """
+        SELECT t.term FROM profiles AS p JOIN term_counts AS t ON t.profile = p.id
+        WHERE p.name = ? AND t.term >= ? AND t.term < ? ORDER BY t.memories DESC, t.term LIMIT ?
+    """
+    return [term for (term,) in connection.execute(statement, (profile, prefix, prefix + LAST, limit))]
 
 
 _PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"

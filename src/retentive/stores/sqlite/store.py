@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import Memory, Model, Query, Scope
+from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Damage, Repair, SetAside, damaged_error
 from retentive.stores.rules import check_version, check_versions, is_within, merge_fields, no_store, parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
@@ -40,7 +40,7 @@ from retentive.stores.sqlite.row_changes import (
     replace_row,
     updated_scope,
 )
-from retentive.stores.sqlite.search import SqliteSearch, StoreState
+from retentive.stores.sqlite.search import SqliteSearch, StoreState, read_state, terms_with_prefix
 from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.stores.validity import check_no_ring
@@ -57,8 +57,11 @@ from retentive.stores.values import (
     Project,
     Record,
     ScanPage,
+    SearchRequest,
+    SearchResult,
     Session,
     Stats,
+    Vector,
     no_progress,
 )
 from retentive.text.analysis import index_terms
@@ -99,8 +102,25 @@ class SqliteStore:
 
     # Search
 
-    def open_search(self, query: Query) -> SqliteSearch:
-        return SqliteSearch(self._connections, query, self._vector_index, self._dated_keys, self._postings)
+    def search(self, request: SearchRequest) -> SearchResult:
+        with self._connections.read() as connection, connection:
+            search = SqliteSearch(connection, request.query, self._vector_index, self._dated_keys, self._postings)
+            result = search.run(request)
+        return result
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+        with self._connections.read() as connection, connection:
+            state, keys = read_state(connection), memory_table.keys_of(connection, ids)
+            index = self._vector_index(state)
+            vectors: Mapping[int, Vector] = {}
+            if index is not None:
+                vectors = index.in_snapshot(connection, state.sequence).first_vectors(connection, [*keys.values()])
+        return {id: vectors[keys[id]] for id in ids if id in keys and keys[id] in vectors}
+
+    def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> list[str]:
+        with self._connections.read() as connection:
+            terms = terms_with_prefix(connection, profile, prefix, limit)
+        return terms
 
     def _dated_keys(self, connection: apsw.Connection, state: StoreState) -> validity.DatedKeys:
         """The memories with an end or a given start in this snapshot, read again after they have changed."""

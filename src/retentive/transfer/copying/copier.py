@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Memory, Model, Query, Scope, Serializable, counted
+from retentive.models import Memory, Model, Serializable, counted
 from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.pipeline.given import PREFIX as GIVEN
 from retentive.pipeline.tuning_history import HISTORY, PARAMETERS
-from retentive.ranking import Tuning
 from retentive.stores.base import Store
 from retentive.stores.damage import Damage
 from retentive.stores.rules import scan_pages
@@ -178,7 +177,7 @@ def _copy_memories(
 
 def _changed_ids(target: Store, records: Sequence[Record], theirs: Mapping[str, Memory], *, vectors: bool) -> list[str]:
     """Return the ids of the memories that are different in the target, in their contents, use or vectors."""
-    rows = _first_vectors(target, theirs.values()) if vectors else {}
+    rows = target.vectors(list(theirs)) if vectors else {}
     changed = []
     for record in records:
         id, ours = record.memory.id, record.memory
@@ -189,19 +188,6 @@ def _changed_ids(target: Store, records: Sequence[Record], theirs: Mapping[str, 
         ):
             changed.append(id)
     return changed
-
-
-def _first_vectors(store: Store, memories: Iterable[Memory]) -> dict[str, Vector]:
-    """Return the vector of the first part of each memory. The parts are embedded together, so one is enough."""
-    by_profile: defaultdict[str, list[Memory]] = defaultdict(list)
-    for memory in memories:
-        by_profile[memory.profile].append(memory)
-    found: dict[str, Vector] = {}
-    for profile, of_profile in by_profile.items():
-        query = Query("", Scope(profile), Tuning(), of_profile[0].created)
-        with store.open_search(query) as search:
-            found.update(search.vectors([memory.id for memory in of_profile]))
-    return found
 
 
 def _same_vector(ours: Vector | None, theirs: Vector | None) -> bool:

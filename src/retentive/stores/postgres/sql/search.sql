@@ -68,14 +68,11 @@ by_keyword AS MATERIALIZED (
   SELECT key, score, row_number() OVER (ORDER BY score DESC, key) AS rank FROM scored ORDER BY score DESC, key LIMIT %(limit)s
 )
 
--- name: known
-by_keyword AS MATERIALIZED (
-  SELECT key, NULL::float8 AS score, rank FROM unnest(%(known)s::bigint[]) WITH ORDINALITY AS k (key, rank)
-)
+-- name: no_keyword
+by_keyword AS (SELECT NULL::bigint AS key, NULL::float8 AS score, NULL::bigint AS rank WHERE false)
 
--- name: keyword
-WITH {by_keyword}
-SELECT by_keyword.score, {cosine}, {columns} FROM by_keyword JOIN memories AS m ON m.key = by_keyword.key
+-- name: no_near
+near AS (SELECT NULL::bigint AS memory, NULL::float8 AS score WHERE false)
 
 -- name: near_in_scope
 -- Scores are computed with the query's vector in single precision; half precision only orders the scans below.
@@ -131,9 +128,9 @@ near AS MATERIALIZED (
 -- name: cosine
 (SELECT max(-(v.embedding::vector <#> %(vector)s)) FROM vectors AS v WHERE v.memory = {key} AND v.model = {model})
 
--- name: nearest
--- The memories of both retrievers and the neighbours of the first `centres` of each, once each. The row of the nearest one
--- has the scores of all. Only those that are not known are read.
+-- name: search
+-- The memories of both retrievers, the neighbours of the first `centres` of each, and further ones, once each. The row of
+-- the nearest one has the scores of all.
 WITH {by_keyword},
 {near},
 by_vector AS MATERIALIZED (
@@ -143,15 +140,18 @@ centres AS (
   SELECT key FROM by_keyword WHERE rank <= %(centres)s
   UNION
   SELECT key FROM by_vector WHERE rank <= %(centres)s
+  {around}
 ),
 sides AS MATERIALIZED (
   SELECT m.key, {sides} FROM centres JOIN memories AS m ON m.key = centres.key WHERE m.session IS NOT NULL
 ),
 wanted AS (
   SELECT key FROM by_keyword
-  UNION SELECT key FROM by_vector WHERE rank <= %(limit)s
+  UNION SELECT key FROM by_vector WHERE rank <= %(semantic)s
+  UNION SELECT key FROM sides
   UNION SELECT before FROM sides
   UNION SELECT after FROM sides
+  {further}
 )
 SELECT
   wanted.key, k.score, coalesce(v.score, {cosine}), v.rank,
@@ -163,10 +163,12 @@ LEFT JOIN by_keyword AS k ON k.key = wanted.key
 LEFT JOIN by_vector AS v ON v.key = wanted.key
 LEFT JOIN sides ON sides.key = wanted.key
 LEFT JOIN LATERAL (
-  SELECT CASE WHEN k.score IS NULL THEN m.terms::varchar END, {columns} FROM memories AS m
-  WHERE m.key = CASE WHEN wanted.key <> ALL (%(known)s::bigint[]) THEN wanted.key END
+  SELECT CASE WHEN k.score IS NULL THEN m.terms::varchar END, {columns} FROM memories AS m WHERE m.key = wanted.key
 ) AS found ON true
 WHERE wanted.key IS NOT NULL
+
+-- name: with_ids
+UNION SELECT key FROM memories WHERE id = ANY (%({ids})s)
 
 -- name: sides
 (
@@ -177,23 +179,9 @@ WHERE wanted.key IS NOT NULL
   ORDER BY n.position LIMIT 1
 ) AS after
 
--- name: neighbours
--- The neighbours of each memory that has a session, and a row for each of them; those that are not known are read.
-SELECT wanted.own_key, wanted.id, wanted.before, wanted.after, found.*
-FROM (
-  SELECT m.key AS own_key, m.id, {sides} FROM memories AS m WHERE m.id = ANY (%(ids)s) AND m.session IS NOT NULL OFFSET 0
-) AS wanted
-LEFT JOIN LATERAL (
-  SELECT {cosine}, m.terms::varchar AS terms, {columns} FROM memories AS m
-  WHERE m.key = ANY (ARRAY[wanted.before, wanted.after]) AND m.key <> ALL (%(known)s::bigint[])
-) AS found ON true
-
--- name: memories
-SELECT {cosine}, m.terms::varchar, {columns} FROM memories AS m WHERE m.id = ANY (%(ids)s)
-
 -- name: vectors
 SELECT m.id, v.embedding FROM memories AS m JOIN vectors AS v ON v.memory = m.key
-WHERE m.id = ANY (%(ids)s) AND v.model = %(model)s AND v.part = 0
+WHERE m.id = ANY (%(ids)s) AND v.model = (SELECT active_model FROM state) AND v.part = 0
 
 -- name: terms_with_prefix
 WITH owner AS (SELECT id FROM profiles WHERE name = %(profile)s)
