@@ -30,6 +30,7 @@ from retentive.settings import EmbedderSettings, Settings
 from retentive.stores.postgres import PostgresStore
 from retentive.stores.postgres.connections import execute_on
 from retentive.stores.postgres.search_stats import read_search_stats
+from retentive.stores.values import SearchRequest
 
 BEST = 30
 SCORED = 64

@@ -20,6 +20,7 @@ from retentive.ranking import Tuning
 from retentive.settings import Settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
+from retentive.stores.values import KnownVector, SearchRequest
 
 BATCH = 1_000
 HALVES = ("first", "second")

@@ -17,7 +17,7 @@ import numpy as np
 from retentive.models import Model, Scope
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.values import Record
-from tests.stores.build import id_of, make_query, record, unit
+from tests.stores.build import id_of, make_query, record, search, unit
 from tests.stores.sqlite_file import opened
 
 DIMENSION = 384
@@ -35,9 +35,7 @@ def measure(path: str, label: str) -> tuple[int, float]:
     """Print and return the size of the file and the milliseconds of a first search."""
     store = SqliteStore(path)
     started = perf_counter()
-    with store.open_search(make_query("note w1 w2", Scope())) as search:
-        search.keyword(100)
-        search.nearest(unit(np.ones(DIMENSION)), 100)
+    search(store, make_query("note w1 w2", Scope()), keyword=100, semantic=100, vector=unit(np.ones(DIMENSION)))
     took = (perf_counter() - started) * 1000
     store.close()
     size = Path(path).stat().st_size

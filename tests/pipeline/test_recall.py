@@ -104,7 +104,7 @@ def test_weight_0_runs_neither_the_search_nor_the_embedder(open_engine):
 def test_keyword_weight_0_does_not_search_the_keyword_index(open_engine, monkeypatch):
     engine = open_engine(Counting())
     engine.remember("apples and pears")
-    monkeypatch.setattr(SqliteSearch, "keyword", lambda *_: pytest.fail("the keyword index was searched"))
+    monkeypatch.setattr(SqliteSearch, "_keyword_candidates", lambda *_: pytest.fail("the keyword index was searched"))
 
     assert len(engine.recall("apples", tuning={"keyword_weight": 0}).hits) == 1
 

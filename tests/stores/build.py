@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from retentive.models import KINDS, Candidate, Filter, Memory, Model, Query, Scope
 from retentive.ranking import Tuning
 from retentive.stores.base import Searchable, Store
-from retentive.stores.values import Record, Vector
+from retentive.stores.values import KnownVector, Neighbours, Record, SearchRequest, SearchResult, Vector
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DIMENSION = 16
@@ -65,18 +65,27 @@ def unit(numbers: Any) -> Vector:
     return row / np.linalg.norm(row)
 
 
-class Waited:
-    """A vector that a search is told to expect; `ready` says that it is there already."""
+class Meanwhile(NamedTuple):
+    """A vector that a search waits for, while something else happens."""
 
-    def __init__(self, vector: Vector | None, *, ready: bool = True) -> None:
-        self._vector = vector
-        self._ready = ready
+    vector: Vector | None
+    happens: Callable[[], object] = lambda: None
+    is_ready: bool = False
 
     def ready(self) -> bool:
-        return self._ready
+        return self.is_ready
 
-    def wait(self) -> Vector | None:
-        return self._vector
+    def wait(self, model: Model | None) -> Vector | None:
+        self.happens()
+        return self.vector
+
+
+def search(
+    store: Searchable, query: Query, *, vector: Vector | Meanwhile | None = None, **request: Any
+) -> SearchResult:
+    """Search a store; further options are those of `SearchRequest`."""
+    pending = KnownVector(vector) if isinstance(vector, np.ndarray) else vector
+    return store.search(SearchRequest(query, vector=pending, **request))
 
 
 def make_query(
@@ -99,16 +108,15 @@ def find_keyword(
     store: Searchable, text: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any
 ) -> Sequence[Candidate]:
     """Return the candidates of the keyword retriever; the options are those of `make_query`."""
-    with store.open_search(make_query(text, scope, **options)) as search:
-        return search.keyword(limit).candidates
+    return search(store, make_query(text, scope, **options), keyword=limit).candidates["keyword"]
 
 
 def find_nearest(
     store: Searchable, vector: Vector, scope: Scope = HERE, *, limit: int = ALL, **options: Any
 ) -> Sequence[Candidate]:
     """Return the candidates of the semantic retriever; the options are those of `make_query`."""
-    with store.open_search(make_query("", scope, **options)) as search:
-        return search.nearest(vector, limit).candidates
+    found = search(store, make_query("", scope, **options), semantic=limit, vector=vector)
+    return found.candidates.get("semantic", ())
 
 
 def ids_of(candidates: Iterable[Candidate]) -> list[str]:
@@ -131,21 +139,24 @@ def nearest_ids(
 
 def keyword_scores(store: Searchable, text: str, ids: Sequence[str], scope: Scope = HERE) -> Mapping[str, float]:
     """Return the keyword score of any memories."""
-    with store.open_search(make_query(text, scope)) as search:
-        return search.scores(ids).keyword
+    found = search(store, make_query(text, scope), ids=ids, scores=True).scores["keyword"]
+    return {id: found[id] for id in ids if id in found}
 
 
 def semantic_scores(store: Searchable, vector: Vector, ids: Sequence[str]) -> Mapping[str, float]:
     """Return the semantic score of any memories."""
-    with store.open_search(make_query()) as search:
-        search.nearest(vector, 1)
-        return search.scores(ids).semantic
+    found = search(store, make_query(), vector=vector, ids=ids, scores=True).scores["semantic"]
+    return {id: found[id] for id in ids if id in found}
+
+
+def neighbours(store: Searchable, ids: Sequence[str], **options: Any) -> Mapping[str, Neighbours]:
+    """Return the memories before and after each of these; the options are those of `make_query`."""
+    return search(store, make_query("tea", **options), around=ids).neighbours
 
 
 def first_vectors(store: Searchable, ids: Sequence[str]) -> Mapping[str, Vector]:
     """Return the vector of each memory's first part."""
-    with store.open_search(make_query()) as search:
-        return search.vectors(ids)
+    return store.vectors(ids)
 
 
 def listed(store: Store, scope: Scope = HERE) -> list[str]:

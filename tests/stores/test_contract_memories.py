@@ -34,6 +34,7 @@ from tests.stores.build import (
     nearest_ids,
     record,
     rows,
+    search,
     semantic_scores,
     vector,
 )
@@ -378,13 +379,13 @@ def test_stats_count_what_the_store_holds(store: Store):
 
 
 def test_an_empty_store_returns_empty_results(store: Store):
-    with store.open_search(make_query("anything")) as search:
-        assert search.model is None
-        for found in (search.keyword(5), search.nearest(vector(0), 5, depth=9)):
-            assert (list(found.candidates), list(found.depth_scores)) == ([], [])
-        for some in ([], [id_of(1)]):
-            assert search.scores(some) == ({}, {})
-            assert search.vectors(some) == search.neighbours(some) == {}
+    for some in ([], [id_of(1)]):
+        options = {"keyword": 5, "semantic": 5, "depth": 9, "vector": vector(0), "centres": 5, "around": some}
+        found = search(store, make_query("anything"), **options, ids=some, scores=True, vectors=True)
+        assert (found.model, found.size) == (None, 0)
+        assert [list(one) for one in (*found.candidates.values(), *found.tails.values())] == [[]] * 4
+        assert found.scores == {"keyword": {}, "semantic": {}}
+        assert found.vectors == found.neighbours == store.vectors(some) == {}
     assert (listed(store), store.model(), store.get_value("x")) == ([], None, None)
     assert (store.stats().memories, store.stats().unembedded) == (0, 0)
     assert store.unembedded(MODEL, limit=5) == []

@@ -12,7 +12,7 @@ import pytest
 
 from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Query, Scope
-from retentive.stores.base import AwaitsVector, Store
+from retentive.stores.base import Store
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.values import Record, Vector
 from tests.stores import postgres_server
@@ -22,12 +22,12 @@ from tests.stores.build import (
     MODEL,
     NOW,
     OTHER,
-    Waited,
-    ids_of,
     make_query,
     memory,
+    neighbours,
     rows,
     scores_by_id,
+    search,
     vector,
 )
 from tests.stores.postgres_store import connected, fetch, opened
@@ -111,24 +111,17 @@ def outcome(change: Callable[[Store], object], store: Store) -> object:
 
 def all_scores(store: Store, query: Query, near: Vector, ids: list[str]) -> list[dict[str, float]]:
     """Return the scores that one search gives: of both retrievers, to the end, and of some memories by id."""
-    with store.open_search(query) as search:
-        keyword, semantic = search.keyword(ALL).candidates, search.nearest(near, ALL).candidates
-        scores = search.scores(ids)
-    return [scores_by_id(keyword), scores_by_id(semantic), dict(scores.keyword), dict(scores.semantic)]
+    found = search(store, query, keyword=ALL, semantic=ALL, vector=near, ids=ids, scores=True)
+    return [*map(scores_by_id, found.candidates.values()), *map(dict, found.scores.values())]
 
 
-def recall_reads(store: Store, query: Query, near: Vector, *, ready: bool) -> list[dict[str, float]]:
-    """Return the scores that the reads of a recall return, in their order."""
-    with store.open_search(query) as search:
-        if isinstance(search, AwaitsVector):
-            search.expect(Waited(near, ready=ready))
-        keyword = search.keyword(query.pool).candidates
-        semantic = search.nearest(near, query.pool, depth=query.depth).candidates
-        ids = ids_of([*keyword, *semantic])
-        pairs, scores = search.neighbours(ids), search.scores(ids)
-    with store.open_search(query) as search:
-        assert pairs == search.neighbours(ids)
-    return [scores_by_id(keyword), scores_by_id(semantic), dict(scores.keyword), dict(scores.semantic)]
+def recall_reads(store: Store, query: Query, near: Vector) -> list[dict[str, float]]:
+    """Return the scores that a recall reads."""
+    options = {"keyword": query.pool, "semantic": query.pool, "depth": query.depth, "scores": True}
+    found = search(store, query, vector=near, **options)
+    ids = [one.memory.id for best in found.candidates.values() for one in best]
+    assert search(store, query, vector=near, centres=query.pool, **options).neighbours == neighbours(store, ids)
+    return [*map(scores_by_id, found.candidates.values()), *map(dict, found.scores.values())]
 
 
 def assert_close(ours: list[dict[str, float]], expected: list[dict[str, float]]) -> None:
@@ -161,8 +154,8 @@ def compare_after_random_changes(store: Store, reference: Store, *, seed: int, s
         assert store.list(scope, limit=ALL) == reference.list(scope, limit=ALL)
         assert_close(*(all_scores(one, query, near, some) for one in (store, reference)))
         if number % 5 == 0:
-            everything, ready = replace(query, limit=0), number % 10 == 0
-            assert_close(*(recall_reads(one, everything, near, ready=ready) for one in (store, reference)))
+            everything = replace(query, limit=0)
+            assert_close(*(recall_reads(one, everything, near) for one in (store, reference)))
 
     for profile in ("default", "bob"):
         assert store.sessions(profile) == reference.sessions(profile)

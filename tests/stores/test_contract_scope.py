@@ -21,6 +21,7 @@ from tests.stores.build import (
     record,
     rows,
     scoped_memories,
+    search,
     vector,
 )
 
@@ -115,12 +116,12 @@ def test_a_search_can_be_limited_to_one_kind_of_its_scope(store: Store):
     store.add([embedded(number, "green tea", kind=kinds[number % 3], project="p") for number in range(30)], model=MODEL)
 
     for scope in (Scope(), Scope(project="p"), Scope(kinds=("identity", "episodic"))):
-        with store.open_search(make_query("tea", scope, exclude=[id_of(4)])) as search:
-            for found in (search.keyword(5, kind="identity"), search.nearest(vector(1), 5, depth=9, kind="identity")):
-                assert len(found.candidates) == 5
-                assert {candidate.memory.kind for candidate in found.candidates} == {"identity"}
-                assert id_of(4) not in {candidate.memory.id for candidate in found.candidates}
-            assert len(search.nearest(vector(1), 12).candidates) == 12
+        query = make_query("tea", scope, exclude=[id_of(4)])
+        found = search(store, query, keyword=5, semantic=5, vector=vector(1), depth=9, kind="identity")
+        for candidates in found.candidates.values():
+            assert len(candidates) == 5
+            assert {candidate.memory.kind for candidate in candidates} == {"identity"}
+            assert id_of(4) not in {candidate.memory.id for candidate in candidates}
 
 
 @pytest.mark.parametrize(

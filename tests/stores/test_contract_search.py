@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import permutations
-
 import pytest
 
-from retentive.models import Memory, Scope
-from retentive.stores.base import Search, Store
+from retentive.models import Model, Scope
+from retentive.stores.base import Store
+from retentive.stores.values import Vector
 from tests.stores.build import (
     ALL,
-    HERE,
     MODEL,
-    axis,
+    Meanwhile,
     embedded,
-    fill,
     find_keyword,
     find_nearest,
     id_of,
     ids_of,
     keyword_ids,
     make_query,
+    neighbours,
     record,
     rows,
     scores_by_id,
+    search,
     vector,
 )
 
@@ -36,14 +34,37 @@ def test_candidates_are_whole_memories_up_to_the_limit(store: Store):
         one.id: one for one in store.add([embedded(n, session="a", speaker="Ada") for n in range(9)], model=MODEL)
     }
 
-    with store.open_search(make_query("note number3")) as search:
-        results = [search.keyword(4), search.nearest(vector(3), 4)]
+    found = search(store, make_query("note number3"), keyword=4, semantic=4, vector=vector(3))
 
-    for found in results:
-        assert len(found.candidates) == 4
-        assert found.candidates[0].memory.id == id_of(3)
-        assert [one.memory for one in found.candidates] == [stored[one.memory.id] for one in found.candidates]
-        assert [one.score for one in found.candidates] == sorted((one.score for one in found.candidates), reverse=True)
+    for candidates in found.candidates.values():
+        assert len(candidates) == 4
+        assert candidates[0].memory.id == id_of(3)
+        assert [one.memory for one in candidates] == [stored[one.memory.id] for one in candidates]
+        assert [one.score for one in candidates] == sorted((one.score for one in candidates), reverse=True)
+
+
+def test_a_retriever_without_a_limit_or_a_vector_does_not_run(store: Store):
+    store.add([embedded(1), embedded(2)], model=MODEL)
+
+    words = search(store, make_query("note"), keyword=5, vector=vector(1))
+    waited = search(store, make_query("note"), semantic=5, vector=Meanwhile(None))
+
+    assert (list(words.candidates), list(words.tails)) == (["keyword"], ["keyword"])
+    assert (dict(waited.candidates), dict(waited.tails)) == ({}, {})
+
+
+def test_a_search_waits_for_a_vector_of_the_model_that_is_searched(store: Store):
+    store.add([embedded(1)], model=MODEL)
+    seen: list[Model | None] = []
+
+    class Asked(Meanwhile):
+        def wait(self, model: Model | None) -> Vector | None:
+            seen.append(model)
+            return None
+
+    search(store, make_query("note"), keyword=1, semantic=1, vector=Asked(None))
+
+    assert seen == [MODEL]
 
 
 @pytest.mark.parametrize(("limit", "depth", "expected"), [(3, 0, 3), (3, 2, 3), (3, 7, 7), (3, 99, 20), (99, 5, 20)])
@@ -51,21 +72,19 @@ def test_the_scores_of_the_nearest_go_down_to_the_depth(store: Store, limit: int
     store.add([record(n, vectors=rows(vector(n), vector(100 + n))) for n in range(20)], model=MODEL)
     every = [one.score for one in find_nearest(store, vector(3))]
 
-    with store.open_search(make_query()) as search:
-        found = search.nearest(vector(3), limit, depth=depth)
+    found = search(store, make_query(), semantic=limit, vector=vector(3), depth=depth)
 
-    assert len(found.candidates) == min(limit, 20)
-    assert list(found.depth_scores) == pytest.approx(every[:expected], abs=1e-6)
+    assert len(found.candidates["semantic"]) == min(limit, 20)
+    assert list(found.tails["semantic"]) == pytest.approx(every[:expected], abs=1e-6)
 
 
 def test_the_scores_of_the_keyword_retriever_are_those_of_its_candidates(store: Store):
     store.add([record(number, "tea " * (1 + number % 4)) for number in range(20)], model=None)
 
-    with store.open_search(make_query("tea")) as search:
-        found = search.keyword(5)
+    found = search(store, make_query("tea"), keyword=5)
 
-    assert list(found.depth_scores) == [one.score for one in found.candidates]
-    assert len(found.candidates) == 5
+    assert list(found.tails["keyword"]) == [one.score for one in found.candidates["keyword"]]
+    assert len(found.candidates["keyword"]) == 5
 
 
 def test_a_limit_may_exceed_what_a_recall_of_the_query_needs(store: Store):
@@ -74,12 +93,11 @@ def test_a_limit_may_exceed_what_a_recall_of_the_query_needs(store: Store):
     query = make_query("tea", limit=1, min_candidates=1, judge="off")
     assert query.pool == 3
 
-    with store.open_search(query) as search:
-        small = [search.keyword(query.pool), search.nearest(vector(1), query.pool, depth=query.depth)]
-        large = [search.keyword(ALL), search.nearest(vector(1), ALL)]
+    small = search(store, query, keyword=3, semantic=3, vector=vector(1), depth=query.depth).candidates
+    large = search(store, query, keyword=ALL, semantic=ALL, vector=vector(1)).candidates
 
-    assert [len(found.candidates) for found in (*small, *large)] == [3, 3, 60, 60]
-    assert [ids_of(found.candidates) for found in small] == [ids_of(found.candidates[:3]) for found in large]
+    assert [len(found) for found in (*small.values(), *large.values())] == [3, 3, 60, 60]
+    assert [ids_of(found) for found in small.values()] == [ids_of(found[:3]) for found in large.values()]
 
 
 def test_memories_that_the_retrievers_did_not_find_are_scored(store: Store):
@@ -98,94 +116,48 @@ def test_memories_that_the_retrievers_did_not_find_are_scored(store: Store):
     query = make_query("tea", Scope(sessions=("a",)), exclude=[id_of(4)])
     unfound = [id_of(n) for n in (2, 3, 4, 5, 6)]
 
-    with store.open_search(query) as search:
-        assert len(search.keyword(1).candidates) == len(search.nearest(vector(1), 1).candidates) == 1
-        scores = search.scores(unfound)
+    found = search(store, query, keyword=1, semantic=1, vector=vector(1), ids=unfound, scores=True)
+    keyword, semantic = ({id: of[id] for id in unfound if id in of} for of in found.scores.values())
 
+    assert [len(candidates) for candidates in found.candidates.values()] == [1, 1]
     everyone = scores_by_id(find_keyword(store, "tea", query.scope))
     expected = {id_of(n): everyone.get(id_of(n), 0.0) for n in (2, 3, 4, 6)}
     assert expected[id_of(3)] == 0
-    assert {id: score for id, score in scores.keyword.items() if id != id_of(5)} == pytest.approx(expected, abs=1e-6)
-    assert scores.keyword[id_of(5)] > 0
-    assert set(scores.semantic) == {id_of(n) for n in (2, 3, 4, 5)}
+    assert {id: score for id, score in keyword.items() if id != id_of(5)} == pytest.approx(expected, abs=1e-6)
+    assert keyword[id_of(5)] > 0
+    assert set(semantic) == {id_of(n) for n in (2, 3, 4, 5)}
     for n in (2, 3, 4, 5):
-        assert scores.semantic[id_of(n)] == pytest.approx(float(vector(n) @ vector(1)), abs=2e-3)
+        assert semantic[id_of(n)] == pytest.approx(float(vector(n) @ vector(1)), abs=2e-3)
 
 
 def test_without_a_vector_there_are_no_semantic_scores(store: Store):
     store.add([embedded(1), embedded(2)], model=MODEL)
 
-    with store.open_search(make_query("note")) as search:
-        before = search.scores([id_of(1), id_of(2)])
-        search.keyword(5)
-        after = search.scores([id_of(1), id_of(2)])
+    scores = search(store, make_query("note"), ids=[id_of(1), id_of(2)], scores=True).scores
 
-    assert before.semantic == after.semantic == {}
-    assert set(before.keyword) == set(after.keyword) == {id_of(1), id_of(2)}
-    assert min(before.keyword.values()) > 0
-
-
-def test_semantic_scores_are_for_the_vector_of_the_last_call(store: Store):
-    store.add([record(1, vectors=rows(axis(0))), record(2, vectors=rows(axis(1)))], model=MODEL)
-
-    with store.open_search(make_query("note", vector=axis(0))) as search:
-        search.nearest(axis(0), 1)
-        first = search.scores([id_of(1), id_of(2)]).semantic
-        search.nearest(axis(1), 1)
-        second = search.scores([id_of(1), id_of(2)]).semantic
-
-    assert first == {id_of(1): pytest.approx(1), id_of(2): pytest.approx(0)}
-    assert second == {id_of(1): pytest.approx(0), id_of(2): pytest.approx(1)}
+    assert scores["semantic"] == {}
+    assert set(scores["keyword"]) == {id_of(1), id_of(2)}
+    assert min(scores["keyword"].values()) > 0
 
 
 def test_unknown_ids_are_missing_from_scores_vectors_and_neighbours(store: Store):
     store.add([embedded(1, session="a"), embedded(2, session="a")], model=MODEL)
     some = [id_of(2), id_of(9), "", "nobody", "with\0nul", "half a pair \ud83d"]
 
-    with store.open_search(make_query("note")) as search:
-        search.nearest(vector(1), 1)
-        scores = search.scores(some)
-        found = [scores.keyword, scores.semantic, search.vectors(some), search.neighbours(some)]
+    options = {"vector": vector(1), "ids": some, "around": some, "scores": True, "vectors": True}
+    found = search(store, make_query("note"), **options)
 
-    assert [list(one) for one in found] == [[id_of(2)]] * 4
-
-
-READS: dict[str, Callable[[Search], object]] = {
-    "keyword": lambda search: scores_by_id(search.keyword(20).candidates),
-    "nearest": lambda search: scores_by_id(search.nearest(vector(3), 20, depth=40).candidates),
-    "neighbours": lambda search: search.neighbours([id_of(n) for n in range(30, 60)]),
-    "scores": lambda search: search.scores([id_of(n) for n in range(0, 120, 9)]).keyword,
-}
-
-
-@pytest.mark.parametrize("scope", [HERE, Scope(sessions=("s1",)), Scope("nobody")], ids=["all", "session", "nobody"])
-@pytest.mark.parametrize("known", [None, vector(3)], ids=["later vector", "vector in the query"])
-def test_the_order_of_the_reads_does_not_matter(store: Store, scope: Scope, known: object):
-    fill(store)
-    query = make_query("green tea with milk", scope, vector=known, exclude=[id_of(1)])
-    expected = {}
-    for name, read in READS.items():
-        with store.open_search(query) as search:
-            expected[name] = read(search)
-
-    for order in permutations(READS):
-        with store.open_search(query) as search:
-            results = {name: READS[name](search) for name in order}
-        for name, result in results.items():
-            exact = name == "neighbours"
-            assert result == (expected[name] if exact else pytest.approx(expected[name], abs=1e-6)), (name, order)
+    assert list(found.neighbours) == list(store.vectors(some)) == [id_of(2)]
+    for read in (*found.scores.values(), found.vectors):
+        assert set(read) == {id_of(1), id_of(2)}  # the neighbour is read too
 
 
 # Neighbours
 
 
 def neighbour_ids(store: Store, ids: list[str], **options: object) -> dict[str, tuple[str | None, str | None]]:
-    def id_of_memory(one: Memory | None) -> str | None:
-        return one and one.id
-
-    with store.open_search(make_query("tea", **options)) as search:
-        pairs = search.neighbours(ids)
-    return {id: (id_of_memory(before), id_of_memory(after)) for id, (before, after) in pairs.items()}
+    pairs = neighbours(store, ids, **options)
+    return {id: (before and before.id, after and after.id) for id, (before, after) in pairs.items()}
 
 
 def test_neighbours_are_the_memories_before_and_after_in_the_same_session(store: Store):
@@ -204,8 +176,7 @@ def test_neighbours_are_the_memories_before_and_after_in_the_same_session(store:
 
 def test_memories_at_the_same_position_are_not_neighbours(store: Store):
     store.add([record(n, "note", session="s", position=at) for n, at in ((1, 1), (2, 2), (3, 2), (4, 3))], model=None)
-    with store.open_search(make_query("note")) as search:
-        pairs = search.neighbours([id_of(n) for n in (1, 2, 3, 4)])
+    pairs = neighbours(store, [id_of(n) for n in (1, 2, 3, 4)])
 
     found = {id: tuple(one and one.position for one in pair) for id, pair in pairs.items()}
     assert found == {id_of(1): (None, 2), id_of(2): (1, 3), id_of(3): (1, 3), id_of(4): (2, None)}
@@ -260,5 +231,12 @@ def test_neighbours_are_whole_memories(store: Store):
         [record(n, session="a", project="p", metadata={"n": n}, speaker="Ada") for n in (1, 2, 3)], model=None
     )
 
-    with store.open_search(make_query("note")) as search:
-        assert search.neighbours([id_of(2)]) == {id_of(2): (stored[0], stored[2])}
+    assert neighbours(store, [id_of(2)]) == {id_of(2): (stored[0], stored[2])}
+
+
+def test_the_neighbours_of_the_best_of_each_retriever_are_read(store: Store):
+    store.add([embedded(n, f"tea {'tea ' * n}", session=f"s{n % 2}") for n in range(8)], model=MODEL)
+
+    found = search(store, make_query("tea"), keyword=5, semantic=5, vector=vector(3), centres=2)
+
+    assert set(found.neighbours) == {id for best in found.candidates.values() for id in ids_of(best)[:2]}

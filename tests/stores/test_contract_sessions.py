@@ -16,8 +16,8 @@ from tests.stores.build import (
     id_of,
     keyword_ids,
     listed,
-    make_query,
     nearest_ids,
+    neighbours,
     record,
     vector,
 )
@@ -118,9 +118,7 @@ def test_neighbours_and_the_previous_turn_are_of_the_same_session(store: Store):
     store.add(turns, model=MODEL)
     store.add([embedded(7, session="a")], model=MODEL, exact=True)
 
-    with store.open_search(make_query("note")) as search:
-        search.keyword(10)
-        pairs = search.neighbours([id_of(3), id_of(4), id_of(7)])
+    pairs = neighbours(store, [id_of(3), id_of(4), id_of(7)])
 
     assert {id: tuple(one.id if one else None for one in pair) for id, pair in pairs.items()} == {
         id_of(3): (id_of(1), id_of(5)),

@@ -8,7 +8,16 @@ import pytest
 
 from retentive.models import Scope
 from retentive.stores.base import Store
-from tests.stores.build import find_keyword, id_of, keyword_ids, make_query, record, scores_by_id
+from tests.stores.build import (
+    find_keyword,
+    id_of,
+    keyword_ids,
+    keyword_scores,
+    make_query,
+    record,
+    scores_by_id,
+    search,
+)
 
 ADA = Scope("ada")
 COMMON = 0.05
@@ -42,8 +51,7 @@ def test_what_another_profile_writes_changes_neither_hits_nor_their_order_nor_th
         for scope in scopes:
             for text in queries:
                 candidates = find_keyword(store, text, scope, limit=30, max_document_frequency=common)
-                with store.open_search(make_query(text, scope)) as search:
-                    every = search.scores([id_of(number) for number in range(0, 200, 9)]).keyword
+                every = keyword_scores(store, text, [id_of(number) for number in range(0, 200, 9)], scope)
                 found.append(([one.memory.id for one in candidates], scores_by_id(candidates) | dict(every)))
         return found
 
@@ -87,8 +95,7 @@ def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(sto
 
 def test_a_search_knows_how_many_memories_the_profile_has_whatever_its_scope_is(store: Store):
     def size(scope: Scope) -> int:
-        with store.open_search(make_query("tea", scope)) as search:
-            return search.size
+        return search(store, make_query("tea", scope), keyword=1).size
 
     assert size(ADA) == 0
     store.add(

@@ -11,7 +11,7 @@ from retentive.errors import Conflict
 from retentive.models import Filter, Memory, Query, Scope
 from retentive.stores.base import Record, Store
 from retentive.stores.validity import NEWER_OF_KEY
-from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, make_query, memory, record, vector
+from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, ids_of, make_query, memory, record, search, vector
 
 DAY = timedelta(days=1)
 
@@ -22,10 +22,9 @@ def day(number: int) -> datetime:
 
 def searched(store: Store, query: Query) -> tuple[list[str], list[str], list[str]]:
     """The ids that each retriever finds, and those that were left out."""
-    with store.open_search(query) as search:
-        keyword = [one.memory.id for one in search.keyword(10).candidates]
-        nearest = [one.memory.id for one in search.nearest(vector(1), 10).candidates]
-        return sorted(keyword), sorted(nearest), sorted(one.id for one in search.retired(10))
+    found = search(store, query, keyword=10, semantic=10, vector=vector(1), retired=10)
+    keyword, nearest = (sorted(ids_of(found.candidates[name])) for name in ("keyword", "semantic"))
+    return keyword, nearest, sorted(one.id for one in found.retired)
 
 
 def fact(number: int, key: str = "home", **fields: object) -> Record:
@@ -65,12 +64,12 @@ def test_a_neighbour_is_the_next_current_memory_of_the_session(store: Store) -> 
         model=MODEL,
     )
     query = make_query("tea")
-    with store.open_search(query) as search:
-        before, after = search.neighbours([id_of(2)])[id_of(2)]
-        assert (before and before.id, after and after.id) == (id_of(0), id_of(4))
-    with store.open_search(replace(query, include_retired=True)) as search:
-        before, after = search.neighbours([id_of(2)])[id_of(2)]
-        assert (before and before.id, after and after.id) == (id_of(1), id_of(3))
+    for asked, expected in (
+        (query, (id_of(0), id_of(4))),
+        (replace(query, include_retired=True), (id_of(1), id_of(3))),
+    ):
+        before, after = search(store, asked, around=[id_of(2)]).neighbours[id_of(2)]
+        assert (before and before.id, after and after.id) == expected
 
 
 def test_a_list_leaves_out_what_is_not_current_and_pages_are_full(store: Store) -> None:
@@ -85,12 +84,9 @@ def test_many_retired_memories_above_the_current_ones_hide_none_of_them(store: S
     text = "tea tea tea"
     retired = [embedded(at, text, valid_to=NOW) for at in range(300)]
     store.add([*retired, *(embedded(at, f"tea and {at}") for at in range(300, 330))], model=MODEL)
-    with store.open_search(make_query("tea")) as search:
-        assert {one.memory.id for one in search.keyword(30).candidates} == {id_of(at) for at in range(300, 330)}
-        assert {one.memory.id for one in search.nearest(vector(7), 30).candidates} == {
-            id_of(at) for at in range(300, 330)
-        }
-        assert 5 <= len(search.retired(5)) <= 10
+    found = search(store, make_query("tea"), keyword=30, semantic=30, vector=vector(7), retired=5)
+    assert [set(ids_of(best)) for best in found.candidates.values()] == [{id_of(at) for at in range(300, 330)}] * 2
+    assert 5 <= len(found.retired) <= 10
 
 
 def test_every_field_of_validity_is_stored_and_scanned(store: Store) -> None:

@@ -283,7 +283,7 @@ def test_a_search_without_the_index_schedules_it_and_the_next_one_uses_it_withou
             assert index_exists(store)
         assert store.check() == []
 
-    assert trips == [3, 3]  # statistics, the keyword retriever, the semantic one with the neighbours
+    assert trips == [2, 2]  # statistics, and everything else
     assert uses_extension(sent) == [False, False, True, True]
 
 

@@ -17,20 +17,21 @@ from retentive.stores.postgres import PostgresStore, connections
 from tests.stores import postgres_server
 from tests.stores.build import (
     MODEL,
+    Meanwhile,
     embedded,
     fill,
     id_of,
-    ids_of,
     keyword_ids,
     listed,
     make_query,
     nearest_ids,
     record,
+    search,
     vector,
 )
 from tests.stores.postgres_proxy import proxied
 from tests.stores.postgres_server import Server
-from tests.stores.postgres_store import fetch, open_transactions, opened, until
+from tests.stores.postgres_store import connected, fetch, open_transactions, opened, until
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +89,7 @@ def test_memories_whose_commit_got_no_answer_are_stored_once_and_returned():
 
 READS = {
     "statistics": b"named_sessions",
-    "keyword": b"selected AS",
-    "nearest": b"near AS",
-    "neighbours": b"own_key",
-    "scores": b"m.id = ANY",
+    "candidates": b"near AS",
 }
 """A part of the statement of each step of a search."""
 
@@ -111,25 +109,34 @@ def test_a_search_whose_connection_breaks_at_any_step_gives_the_same_result(part
         until(lambda: open_transactions(address) == 0)
 
 
-def search_all(store: PostgresStore) -> list[object]:
+def search_all(store: PostgresStore, meanwhile: Callable[[], object] = lambda: None) -> list[object]:
     """Every read of a search."""
-    with store.open_search(make_query("green tea", exclude=[id_of(6)])) as search:
-        found = [search.keyword(10), search.nearest(vector(3), 10, depth=20)]
-        ids = [id for one in found for id in ids_of(one.candidates)]
-        neighbours = search.neighbours(ids)
-        return [*found, neighbours, search.scores([*ids, id_of(6), id_of(500)]), search.model]
+    found = search(
+        store,
+        make_query("green tea", exclude=[id_of(6)]),
+        keyword=10,
+        semantic=10,
+        vector=Meanwhile(vector(3), meanwhile),
+        depth=20,
+        centres=10,
+        ids=[id_of(6), id_of(500)],
+        scores=True,
+    )
+    return [found.candidates, found.tails, found.neighbours, found.scores, found.model]
 
 
-def test_a_search_survives_that_the_server_ends_its_idle_transaction():
+def test_a_search_survives_that_the_server_ends_its_connection_while_it_waits_for_the_vector():
     address = postgres_server.address()
-    with opened(address) as store:
+    with opened(address) as store, connected(address) as there:
         fill(store)
-    limited = f"{address}&options=-c%20idle_in_transaction_session_timeout%3D20"
-    with opened(limited) as store, store.open_search(make_query("green tea")) as search:
-        assert search.keyword(10).candidates
-        until(lambda: open_transactions(address) == 0)
 
-        assert search.nearest(vector(3), 10).candidates
+        def end() -> None:
+            there.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retentive'")
+            until(lambda: open_transactions(address) == 0)
+
+        found = search(store, make_query("green tea"), keyword=10, semantic=10, vector=Meanwhile(vector(3), end))
+
+        assert all(found.candidates.values())
 
 
 def test_a_connection_that_breaks_when_a_search_is_closed_is_replaced():
@@ -211,10 +218,8 @@ class Load:
         self.hits.append(1_000_000 * thread + number)
 
     def _read(self, thread: int, number: int) -> None:
-        with self.store.open_search(make_query("note")) as search:
-            found = [search.keyword(5), search.nearest(vector(number), 5, depth=20)]
-            ids = [id for one in found for id in ids_of(one.candidates)]
-            search.scores([*ids, *search.neighbours(ids)])
+        options = {"keyword": 5, "semantic": 5, "depth": 20, "centres": 5, "scores": True}
+        search(self.store, make_query("note"), vector=vector(number), **options)
         self.reads += 1
 
 
@@ -383,14 +388,13 @@ def test_a_search_goes_on_on_the_server_when_its_replica_fails(server: Server, r
     ):
         until(lambda: there.execute("SELECT to_regclass('failing.memories') IS NOT NULL").fetchone() == (True,))
         until(lambda: there.execute("SELECT count(*) FROM failing.memories").fetchone() == (121,))
-        with store.open_search(make_query("green tea", exclude=[id_of(6)])) as search:
-            keyword = search.keyword(10)
-            assert search._reader._pool is store._connections.replicas
-            there.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retentive'")
-            nearest = search.nearest(vector(3), 10, depth=20)
-            assert search._reader._pool is store._connections.readers
 
-        assert [keyword, nearest] == expected[:2]
+        def fail() -> None:
+            assert store._connections._replica_paused_until == 0
+            there.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retentive'")
+
+        assert search_all(store, fail) == expected
+        assert store._connections._replica_paused_until > 0
 
 
 def test_a_store_whose_replica_is_unreachable_reads_from_the_server(server: Server):

@@ -24,13 +24,13 @@ from tests.stores.build import (
     HERE,
     MODEL,
     OTHER,
-    Waited,
+    Meanwhile,
     axis,
     embedded,
     fill,
+    find_keyword,
     find_nearest,
     id_of,
-    ids_of,
     keyword_ids,
     make_query,
     memory,
@@ -38,6 +38,7 @@ from tests.stores.build import (
     record,
     rows,
     scores_by_id,
+    search,
     semantic_scores,
     vector,
 )
@@ -251,10 +252,8 @@ def test_the_server_computes_every_digit_of_the_score_that_we_compute(store: Pos
     store.add([record(n, " ".join(dice.choices(words, k=dice.randint(1, 30)))) for n in range(200)], model=None)
     for _ in range(10):
         query = make_query(" ".join(dice.sample(words, 4)))
-        with store.open_search(query) as search:
-            by_server = scores_by_id(search.keyword(200).candidates)
-        with store.open_search(query) as search:
-            ours = search.scores(list(by_server)).keyword
+        by_server = scores_by_id(search(store, query, keyword=200).candidates["keyword"])
+        ours = search(store, query, ids=list(by_server), scores=True).scores["keyword"]
 
         assert len(by_server) > 100
         assert by_server == ours
@@ -279,8 +278,7 @@ def test_counts_are_compacted_and_stay_right(store: PostgresStore, monkeypatch: 
 
     assert fetch(store, "SELECT count(*) < 150 FROM count_changes") == [(True,)]
     assert store.check() == []
-    with store.open_search(make_query("tea", Scope(project="p"))) as one, store.open_search(make_query("tea")) as all:
-        assert one.keyword(ALL) == all.keyword(ALL)
+    assert find_keyword(store, "tea", Scope(project="p")) == find_keyword(store, "tea")
 
 
 def test_counts_are_compacted_after_updates_alone(store: PostgresStore, monkeypatch: pytest.MonkeyPatch):
@@ -330,22 +328,18 @@ def test_a_recall_is_two_round_trips_however_much_it_finds():
     assert alone == 2
 
 
-def test_while_the_query_is_embedded_the_keyword_retriever_runs_and_one_more_round_trip_reads_the_rest():
+def test_statistics_are_read_while_the_query_is_embedded_and_one_more_round_trip_reads_the_rest():
     query = make_query("green tea", limit=5)
+    options = {"keyword": query.pool, "semantic": query.pool, "depth": query.depth, "centres": query.centres}
     with proxied(postgres_server.address()) as proxy, opened(proxy.address) as store:
         fill(store)
         for _ in range(2):  # the first time statements are prepared
             trips = [proxy.trips]
-            with store.open_search(query) as search:
-                search.expect(Waited(vector(3), ready=False))
-                keyword = ids_of(search.keyword(query.pool).candidates)
-                trips.append(proxy.trips)
-                semantic = ids_of(search.nearest(vector(3), query.pool, depth=query.depth).candidates)
-                search.neighbours([*keyword[: query.centres], *semantic[: query.centres]])
-                search.scores([*keyword, *semantic])
-                trips.append(proxy.trips)
+            wait = Meanwhile(vector(3), lambda seen=trips: seen.append(proxy.trips))
+            search(store, query, vector=wait, **options, scores=True)
+            trips.append(proxy.trips)
 
-    assert [after - trips[0] for after in trips] == [0, 2, 3]
+    assert [after - trips[0] for after in trips] == [0, 1, 2]
 
 
 def test_a_query_without_text_makes_no_round_trip():
@@ -372,91 +366,41 @@ def test_removing_many_memories_takes_as_many_round_trips_as_removing_one():
 # One transaction
 
 
-def test_a_search_is_one_read_only_transaction_that_ends_when_it_is_closed():
+def test_a_search_is_one_read_only_transaction_that_ends_with_it():
     address = postgres_server.address()
-    with opened(address) as store:
+    with opened(address) as store, connected(address) as connection:
         fill(store)
-        search = store.open_search(make_query("tea"))
-        assert open_transactions(address) == 0
 
-        search.keyword(5)
-        reader = search._reader._connection
-        assert reader is not None
-        assert open_transactions(address) == 1
-        settings = [
-            reader.execute(f"SHOW {name}").fetchone() for name in ("transaction_isolation", "transaction_read_only")
-        ]
-        search.close()
-
-        assert settings == [("repeatable read",), ("on",)]
-        until(lambda: open_transactions(address) == 0)
-        with pytest.raises(Unavailable, match="this search is closed"):
-            search.scores([id_of(700)])
-        assert open_transactions(address) == 0
-
-
-def test_a_failed_statement_leaves_no_transaction_open():
-    address = postgres_server.address()
-    with opened(address) as store:
-        fill(store)
-        with store.open_search(make_query("tea")) as search:
-            search.keyword(5)
-            with pytest.raises(Unavailable, match="division by zero"):
-                search._reader.execute(b"SELECT 1 / 0", {})
-            assert open_transactions(address) == 0
-
-            assert search.nearest(vector(1), 5).candidates
+        def look() -> None:
             assert open_transactions(address) == 1
 
+        search(store, make_query("tea"), keyword=5, semantic=5, vector=Meanwhile(vector(1), look))
         until(lambda: open_transactions(address) == 0)
+        connection.execute("SELECT 1")
 
 
-def test_a_search_that_is_closed_after_its_store_closes_its_connection():
-    with opened(postgres_server.address()) as store:
-        store.add([embedded(1)], model=MODEL)
-        search = store.open_search(make_query("note"))
-        search.keyword(5)
-        connection = search._reader._connection
-        assert connection is not None
-    assert not connection.closed
+def test_a_failed_statement_leaves_no_transaction_open(monkeypatch: pytest.MonkeyPatch):
+    address = postgres_server.address()
+    with opened(address) as store:
+        fill(store)
+        monkeypatch.setattr("retentive.stores.postgres.search.COLUMNS", "1 / 0, m.key")
+        with pytest.raises(Unavailable, match="division by zero"):
+            keyword_ids(store, "tea")
+        assert open_transactions(address) == 0
 
-    search.close()
-
-    assert connection.closed
+        monkeypatch.undo()
+        assert keyword_ids(store, "tea")
 
 
 # Switching models
 
 
-def test_a_vector_of_the_previous_model_is_not_compared_after_another_process_has_switched():
+def test_the_model_of_a_search_is_that_of_its_snapshot_after_another_process_has_switched():
     address = postgres_server.address()
     with opened(address) as ours, opened(address) as theirs:
         ours.add([embedded(n, "tea") for n in range(5)], model=MODEL)
-        assert (ours.model(), theirs.model()) == (MODEL, MODEL)
-        theirs.attach([Record(one, rows(axis(1))) for one in theirs.unembedded(OTHER, limit=9)], model=OTHER)
-        assert theirs.switch_model(OTHER)
-
-        first, second = recall_from(ours, "tea"), recall_from(ours, "tea")
-
-        assert [one.found for one in first.retrievers if one.name == "semantic"] == [0]
-        assert [one.found for one in second.retrievers if one.name == "semantic"] == [5]
-        assert ours.model() == OTHER
-
-
-def test_the_model_of_a_search_is_the_last_known_one_until_the_statistics_are_read():
-    address = postgres_server.address()
-    with opened(address) as ours, opened(address) as theirs:
-        ours.add([embedded(1, "tea")], model=MODEL)
-        with theirs.open_search(make_query("tea")) as search:
-            assert search.model == MODEL  # nothing is known yet, so it is read
-        ours.attach([record(1, "tea", vectors=rows(axis(1)))], model=OTHER)
+        assert search(theirs, make_query("tea"), keyword=5).model == MODEL
+        ours.attach([Record(one, rows(axis(1))) for one in ours.unembedded(OTHER, limit=9)], model=OTHER)
         assert ours.switch_model(OTHER)
 
-        with theirs.open_search(make_query("tea")) as search:
-            assert search.model == MODEL
-            assert ids_of(search.keyword(5).candidates) == [id_of(1)]
-            assert search.model == OTHER
-            assert search.nearest(axis(1), 5).candidates == ()
-            assert search.scores([id_of(1)]).semantic == {}
-
-        assert nearest_ids(theirs, axis(1)) == [id_of(1)]
+        assert search(theirs, make_query("tea"), keyword=5).model == OTHER

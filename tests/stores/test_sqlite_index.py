@@ -22,6 +22,7 @@ from tests.stores.build import (
     DIMENSION,
     HERE,
     MODEL,
+    Meanwhile,
     embedded,
     find_nearest,
     first_vectors,
@@ -32,6 +33,7 @@ from tests.stores.build import (
     nearest_ids,
     record,
     scores_by_id,
+    search,
     semantic_scores,
     vector,
 )
@@ -41,12 +43,10 @@ from tests.stores.sqlite_file import EVERYWHERE, finds, opened
 def test_a_long_search_blocks_no_writer_and_sees_one_snapshot(path: str):
     with opened(path, busy_seconds=0.02) as store:
         store.add([embedded(1)], model=MODEL)
-        with store.open_search(make_query("note")) as search:
-            before = ids_of(search.keyword(ALL).candidates)
+        meanwhile = Meanwhile(vector(2), lambda: store.add([embedded(2)], model=MODEL))
+        found = search(store, make_query("note"), keyword=ALL, semantic=ALL, vector=meanwhile)
 
-            store.add([embedded(2)], model=MODEL)
-
-            assert before == ids_of(search.keyword(ALL).candidates) == [id_of(1)]
+        assert [ids_of(best) for best in found.candidates.values()] == [[id_of(1)]] * 2
         assert finds(store, 2) == EVERYWHERE
 
 
@@ -119,10 +119,11 @@ def test_a_large_scope_is_not_compared_vector_by_vector(large_path: str, monkeyp
 
 def test_an_approximate_search_of_a_large_scope_reads_few_vectors(large_path: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vector_index, "EXACT", 100)
-    with opened(large_path) as store, store.open_search(make_query()) as reads:
-        found = [reads.nearest(query, 30, approximate=True).candidates for query in QUERIES]
+    with opened(large_path) as store:
+        probes = [search(store, make_query(), semantic=30, vector=query, approximate=True) for query in QUERIES]
+        found = [one.candidates["semantic"] for one in probes]
         assert store._index._rounded._used == 0  # type: ignore[union-attr]
-        exact = [reads.nearest(query, 30).candidates for query in QUERIES]
+        exact = [find_nearest(store, query, limit=30) for query in QUERIES]
         assert store._index._rounded._used > 0  # type: ignore[union-attr]
 
     same = [len(set(ids_of(a)) & set(ids_of(b))) for a, b in zip(found, exact, strict=True)]
@@ -175,8 +176,8 @@ def test_the_keyword_retriever_gives_the_same_whether_it_scores_few_memories_its
             monkeypatch.setattr(bm25, "MIN_SCORED", max(few, 1))
             monkeypatch.setattr(sqlite_search, "LENGTHS_AT_ONCE", lengths)
             query = make_query("tea with honey and a spoon", scope, exclude=[id_of(3)])
-            with store.open_search(query) as search:
-                return search.keyword(limit).candidates, search.scores([id_of(at) for at in range(1, 60)]).keyword
+            found = search(store, query, keyword=limit, ids=[id_of(at) for at in range(1, 60)], scores=True)
+            return found.candidates["keyword"], found.scores["keyword"]
 
         assert results(few=1000) == results(few=10) == results(few=0) == results(few=0, lengths=1)
         assert results(few=1000)[0]
@@ -229,10 +230,13 @@ def test_a_removal_does_not_wait_for_an_open_search(path: str):
     # A store that waited for the search would wait for an hour, and the test would be stopped.
     with opened(path, busy_seconds=3600) as store, opened(path) as other:
         store.add([embedded(n, f"the zqaxkvbjsecret{n} of it") for n in range(2)], model=MODEL)
-        with other.open_search(make_query("the")) as search:
-            assert len(search.keyword(ALL).candidates) == 2
+
+        def remove() -> None:
             assert store.remove([id_of(0)]) == [id_of(0)]
             assert secrets_on_disk(path) > 0
+
+        found = search(other, make_query("the"), keyword=ALL, vector=Meanwhile(None, remove))
+        assert len(found.candidates["keyword"]) == 2
 
         store.remove([id_of(1)])
 

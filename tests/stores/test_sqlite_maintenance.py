@@ -15,6 +15,7 @@ from retentive.stores.sqlite import SqliteStore, vector_index
 from retentive.stores.values import Record
 from tests.stores.build import (
     MODEL,
+    Meanwhile,
     embedded,
     first_vectors,
     id_of,
@@ -23,6 +24,7 @@ from tests.stores.build import (
     nearest_ids,
     record,
     rows,
+    search,
     vector,
 )
 from tests.stores.sqlite_file import EVERYWHERE, finds, opened
@@ -200,15 +202,15 @@ def test_the_parts_of_a_long_memory_keep_their_order_when_their_block_is_emptied
 def test_a_search_that_began_before_blocks_were_emptied_sees_them_as_they_were(path: str):
     with opened(path) as store, opened(path) as fresh:
         store.add([embedded(number) for number in range(1100)], model=MODEL)
-        with fresh.open_search(make_query()) as earlier:
-            assert earlier.model == MODEL  # its snapshot begins here
+
+        def remove() -> None:
             store.remove([id_of(number) for number in range(1000)])
             assert len(nearest_ids(fresh, vector(1))) == 100
 
-            found = earlier.nearest(vector(1), 2000).candidates
+        found = search(fresh, make_query(), semantic=2000, vector=Meanwhile(vector(1), remove, is_ready=True))
 
-            assert len(found) == 1100
-            assert found[0].memory.id == id_of(1)
+        assert len(found.candidates["semantic"]) == 1100
+        assert found.candidates["semantic"][0].memory.id == id_of(1)
 
 
 def test_an_index_in_memory_of_mostly_empty_blocks_is_created_anew(path: str, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,10 +11,11 @@ import pytest
 
 from retentive.models import Scope
 from retentive.stores.base import Store
-from retentive.stores.sqlite import SqliteStore, memory_table, search
+from retentive.stores.sqlite import SqliteStore, memory_table
+from retentive.stores.sqlite import search as sqlite_search
 from retentive.stores.values import Record
 from retentive.text import bm25
-from tests.stores.build import ALL, NOW, id_of, make_query, memory, record
+from tests.stores.build import NOW, Meanwhile, find_keyword, id_of, make_query, memory, record, search
 
 WORDS = ("tea", "milk", "sugar", "cup", "spoon", "kettle", "biscuit")
 SCOPES = (Scope(), Scope(sessions=("a",), only_sessions=True), Scope(project="home"), Scope(kinds=("semantic",)))
@@ -23,7 +24,7 @@ SCOPES = (Scope(), Scope(sessions=("a",), only_sessions=True), Scope(project="ho
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SqliteStore, SqliteStore]]:
     """Two stores on one file, as in two processes. Scopes of a few memories are searched through the index."""
-    monkeypatch.setattr(search, "MAX_READ", 2)
+    monkeypatch.setattr(sqlite_search, "MAX_READ", 2)
     monkeypatch.setattr(bm25, "MIN_SCORED", 2)
     path = tmp_path / "memories.db"
     with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as other:
@@ -32,8 +33,7 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sq
 
 def found(store: Store, text: str, scope: Scope = SCOPES[1]) -> list[tuple[str, float]]:
     """The ids and scores of a keyword search."""
-    with store.open_search(make_query(text, scope)) as opened:
-        return [(one.memory.id, one.score) for one in opened.keyword(ALL).candidates]
+    return [(one.memory.id, one.score) for one in find_keyword(store, text, scope)]
 
 
 def texts(number: int, chosen: random.Random) -> str:
@@ -76,17 +76,23 @@ def test_a_search_in_an_earlier_snapshot_has_the_postings_of_that(stores):
     one.add([record(number, "green tea", session="a") for number in range(1, 5)], model=None)
     before = found(one, "tea")
 
-    with one.open_search(make_query("tea", SCOPES[1])) as early:
+    def earlier(change: Callable[[], object]) -> dict[str, float]:
+        """What a search scores whose snapshot is before a change."""
+        wait = Meanwhile(None, change)
+        ids = [id_of(number) for number in range(1, 6)]
+        query = make_query("tea", SCOPES[1])
+        return dict(search(one, query, vector=wait, ids=ids, scores=True).scores["keyword"])
+
+    def add() -> None:
         other.add([record(5, "tea again", session="a")], model=None)
         assert len(found(one, "tea")) == 5
-        in_between = [(hit.memory.id, hit.score) for hit in early.keyword(ALL).candidates]
-    with one.open_search(make_query("tea", SCOPES[1])) as early:
+
+    def remove() -> None:
         other.remove([id_of(1)])
         assert id_of(1) not in dict(found(one, "tea"))
-        last = [hit.memory.id for hit in early.keyword(ALL).candidates]
 
-    assert in_between == before
-    assert sorted(last) == [id_of(number) for number in range(1, 6)]
+    assert earlier(add) == dict(before)
+    assert sorted(earlier(remove)) == [id_of(number) for number in range(1, 6)]
     assert sorted(dict(found(one, "tea"))) == [id_of(number) for number in range(2, 6)]
 
 

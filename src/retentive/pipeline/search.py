@@ -36,6 +36,8 @@ MAX_EXPANDED = 50
 
 OpenEmbedder = Callable[[], Embedder | None]
 
+NOTHING = SearchResult({}, {}, {}, {}, {}, (), (), None, 0, {})
+
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResult:
@@ -278,6 +280,8 @@ def _read(searched: SearchedQuery, store: Searchable, request: SearchRequest) ->
     """Search the store once; again, if operators of the query or the complete pools change the candidates."""
     limited = searched.keywords is not None
     alone = replace(request, centres=0, around=(), ids=(), scores=False, vectors=False)
+    if not (request.keyword or request.semantic or request.ids):
+        return NOTHING
     read = store.search(alone if limited else request)
     candidates = {name: _complete(searched, store, request, name, read) for name in read.candidates}
     known = set() if limited else {one.memory.id for found in read.candidates.values() for one in found}

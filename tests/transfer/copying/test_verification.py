@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from retentive.models import Candidate, Hit, Query
+from retentive.models import Candidate, Hit
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import save_parameters
 from retentive.stores import open_store
-from retentive.stores.base import Search, Store
-from retentive.stores.values import Record, Retrieved
+from retentive.stores.base import Store
+from retentive.stores.values import Record, SearchRequest, SearchResult
 from retentive.transfer.copying import CopyOptions, verify_stores
 from retentive.transfer.copying.contents import Checksum, canonical_memory, hash_ids, read_contents
 from retentive.transfer.copying.verification import compare_recalls, overlap, same_order
@@ -104,32 +104,32 @@ def test_what_the_target_holds_besides_is_a_difference_unless_it_was_added_to(tw
     assert compared(*twins, into=True)["contents"] is True
 
 
-def keyword_results(store: Store, change: Callable[[Retrieved], Retrieved], monkeypatch: pytest.MonkeyPatch) -> None:
+def keyword_results(
+    store: Store, change: Callable[[Sequence[Candidate]], Sequence[Candidate]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Change what the keyword retriever of a store returns."""
-    open_search = store.open_search
+    search = store.search
 
-    def opened(query: Query) -> Search:
-        search = open_search(query)
-        keyword = search.keyword
-        monkeypatch.setattr(search, "keyword", lambda limit: change(keyword(limit)), raising=False)
-        return search
+    def changed(request: SearchRequest) -> SearchResult:
+        found = search(request)
+        return replace(found, candidates={**found.candidates, "keyword": change(found.candidates["keyword"])})
 
-    monkeypatch.setattr(store, "open_search", opened)
+    monkeypatch.setattr(store, "search", changed)
 
 
 def test_a_store_with_a_broken_search_is_detected_by_its_recalls(twins, monkeypatch):
-    keyword_results(twins[1], lambda found: Retrieved(), monkeypatch)
+    keyword_results(twins[1], lambda found: (), monkeypatch)
 
     assert compared(*twins)["recalls"] is False
     assert {name for name, agrees in compared(*twins).items() if agrees is False} == {"recalls"}
 
 
 def test_stores_that_choose_other_candidates_must_agree_in_most_hits_only(twins, monkeypatch):
-    def swapped(found: Retrieved) -> Retrieved:
-        if len(found.candidates) < 2:
+    def swapped(found: Sequence[Candidate]) -> Sequence[Candidate]:
+        if len(found) < 2:
             return found
-        first, second, *others = found.candidates
-        return Retrieved([Candidate(second.memory, first.score), Candidate(first.memory, second.score), *others])
+        first, second, *others = found
+        return [Candidate(second.memory, first.score), Candidate(first.memory, second.score), *others]
 
     keyword_results(twins[1], swapped, monkeypatch)
 

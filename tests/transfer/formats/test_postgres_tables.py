@@ -89,8 +89,7 @@ def test_every_table_is_a_kind_with_projects_sessions_times_and_metadata(open_en
 def vector_of(engine: Engine, text: str) -> list[float]:
     """The stored vector of a memory."""
     (memory,) = [one for one in engine.list().memories if one.text == text]
-    with engine.store.open_search(engine.query("x")) as search:
-        return list(search.vectors([memory.id])[memory.id])
+    return list(engine.store.vectors([memory.id])[memory.id])
 
 
 def test_vectors_of_the_same_model_are_taken_over_and_others_made_anew(open_engine, database):

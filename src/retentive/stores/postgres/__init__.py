@@ -91,7 +91,9 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
     def search(self, request: SearchRequest) -> SearchResult:
         with closing(Reader(self._connections)) as reader:
             search = PostgresSearch(reader, request, preselector=self._preselector, maintenance=self._maintenance)
-            return search.run()
+            result = search.run()
+        self._model = result.model
+        return result
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return dict(self._connections.fetch(SQL("vectors"), {"ids": list(ids)}))

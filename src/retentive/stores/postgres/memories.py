@@ -332,7 +332,7 @@ class VectorTables:
 
     _connections: Connections
     _maintenance: Maintenance
-    _model: Model | None
+    _model: Model | None = None
 
     def model(self) -> Model | None:
         # Every search reads which model is active, so that here the last known one is good enough.

@@ -234,6 +234,16 @@ class Connections:
             yield connection
         self.release(connection)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """A connection for several reads of one snapshot."""
+        connection = self.acquire()
+        try:
+            with self.errors(), connection:
+                yield connection
+        finally:
+            self.release(connection)
+
     def acquire(self) -> apsw.Connection:
         """Take a connection for reading; `release` it afterwards. One that failed is dropped instead."""
         with self._guard:

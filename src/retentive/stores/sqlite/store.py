@@ -103,13 +103,12 @@ class SqliteStore:
     # Search
 
     def search(self, request: SearchRequest) -> SearchResult:
-        with self._connections.read() as connection, connection:
+        with self._connections.snapshot() as connection:
             search = SqliteSearch(connection, request.query, self._vector_index, self._dated_keys, self._postings)
-            result = search.run(request)
-        return result
+            return search.run(request)
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
-        with self._connections.read() as connection, connection:
+        with self._connections.snapshot() as connection:
             state, keys = read_state(connection), memory_table.keys_of(connection, ids)
             index = self._vector_index(state)
             vectors: Mapping[int, Vector] = {}
@@ -119,8 +118,7 @@ class SqliteStore:
 
     def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> list[str]:
         with self._connections.read() as connection:
-            terms = terms_with_prefix(connection, profile, prefix, limit)
-        return terms
+            return terms_with_prefix(connection, profile, prefix, limit)
 
     def _dated_keys(self, connection: apsw.Connection, state: StoreState) -> validity.DatedKeys:
         """The memories with an end or a given start in this snapshot, read again after they have changed."""
