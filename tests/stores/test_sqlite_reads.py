@@ -55,7 +55,6 @@ class Reads:
         return [name for name, statements in self.statements if any(one.startswith("SELECT") for one in statements)]
 
 
-
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     with Engine(SqliteStore(tmp_path / "memories.db"), Compass()) as engine:

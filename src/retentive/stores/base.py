@@ -171,9 +171,10 @@ class Searchable(Protocol):
         are in the order of writing.
 
         `keyword` scores by BM25; any text is a safe query. Terms above the document frequency
-        `query.tuning.max_document_frequency` retrieve no candidates, unless there is no rarer term; they only affect scoring.
-        Document frequencies are those in the scope (in a large one perhaps estimated from the profile's), and the mean
-        length is the profile's: other profiles have no effect. `semantic` scores by the cosine of the nearest part.
+        `query.tuning.max_document_frequency` retrieve no candidates, unless there is no rarer term; they only affect
+        scoring. Document frequencies are those in the scope (in a large one perhaps estimated from the profile's), and
+        the mean length is the profile's: other profiles have no effect. `semantic` scores by the cosine of the nearest
+        part.
 
         Neighbours are by position; memories without a session have none, and exclusions, kinds and the filter do not
         apply to them.
