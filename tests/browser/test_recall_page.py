@@ -128,7 +128,8 @@ def test_retired_memories_are_found_if_asked_for_and_struck_through(page, base_u
     expect(old).to_have_count(1)
 
 
-def test_the_score_bar_of_a_hit_opens_as_a_table_of_ranks_and_changes_that_add_up_to_the_score(page, base_url):
+def test_the_score_bar_of_a_hit_opens_as_a_table_of_ranks_and_changes_that_add_up_to_the_score(page, base_url, engine):
+    engine.tuning.save({"quality": "multiply"})
     recall(page, base_url)
     bar = page.locator(".hit").first.locator(".bar-button")
 

@@ -63,7 +63,7 @@ def test_the_reasons_of_a_hit_tell_each_retriever_and_add_up_to_its_score(engine
     hit = engine.recall("where does the cat sleep").hits[0]
 
     steps = {reason.step: reason for reason in hit.why}
-    assert {"relevance", "semantic", "keyword", "quality"} == set(steps)
+    assert {"relevance", "semantic", "keyword"} == set(steps)
     assert (steps["semantic"].rank, steps["keyword"].rank) == (1, 1)
     assert sum(reason.change for reason in hit.why) == pytest.approx(hit.score)
     assert hit.why[-1].score == hit.score
@@ -382,7 +382,7 @@ def test_the_turn_behind_the_one_that_was_found_comes_along(open_engine):
     answered = engine.recall("kettle")
 
     assert ids(answered) == [asked.id, answer.id]
-    assert answered.hits[1].why[-3].step == "context"
+    assert answered.hits[1].why[-2].step == "context"
     assert ids(engine.recall("kettle", tuning="classic-rrf")) == [asked.id]
 
 

@@ -231,16 +231,10 @@ def test_multiplied_quality_keeps_the_scale_of_the_scores():
     }
 
 
-def test_quality_is_multiplied_by_default():
-    hits = [hit(memory("a", importance=0.3), 0.5), hit(memory("b", importance=0.9), 0.4)]
-
-    assert applied(by_quality, hits, Tuning(), now=NOW) == applied(by_quality, hits, MULTIPLY, now=NOW)
-
-
-def test_quality_off_changes_nothing():
+def test_quality_is_off_by_default_and_changes_nothing():
     hits = [hit(memory("a", importance=0.3), 0.5)]
 
-    assert applied(by_quality, hits, Tuning(quality="off"), now=NOW) == hits
+    assert applied(by_quality, hits, Tuning(), now=NOW) == hits
 
 
 def test_adding_floats_an_important_but_irrelevant_memory_up_and_multiplying_does_not():

@@ -226,7 +226,7 @@ def test_diversity_uses_the_vectors_given():
 
 
 def test_the_reasons_of_a_dropped_hit_are_made_when_they_are_read_and_equal_plain_ones():
-    ranking = rank([retriever("semantic", ("a", 0.9), ("b", 0.5))], Tuning(), limit=1, now=NOW)
+    ranking = rank([retriever("semantic", ("a", 0.9), ("b", 0.5))], Tuning(quality="multiply"), limit=1, now=NOW)
     [late] = ranking.dropped
 
     made = pickle.loads(pickle.dumps(late.why))

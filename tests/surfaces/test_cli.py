@@ -388,7 +388,7 @@ def test_explain_shows_the_rank_in_each_retriever_and_the_effect_of_each_step():
 
     shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
 
-    for expected in ("keyword", "semantic", "quality", "#1", "█", "ms total", "found"):
+    for expected in ("keyword", "semantic", "judge", "#1", "█", "ms total", "found"):
         assert expected in shown
     explained = json_of("recall", "which version broke the login?", "--explain", "--limit", "2")
     assert explained["tuning"]["fusion"] == "full"

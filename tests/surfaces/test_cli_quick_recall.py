@@ -63,7 +63,6 @@ def engine(store: str, model: Embedder) -> Iterator[Engine]:
 @pytest.fixture
 def service(engine: Engine, store: str) -> Iterator[str]:
     """The address of a service of the store that has announced itself."""
-    engine.tuning.save({"quality": "off"})  # with it, a score depends on the second of the recall
     with (
         listening(create_app(engine)) as port,
         announced(store, f"http://127.0.0.1:{port}", search=engine.settings.search),

@@ -19,7 +19,6 @@ _PLAIN = Tuning.model_construct(
     session_weight=0.0,
     time_weight=0.0,
     speaker_weight=0.0,
-    quality="off",
     min_candidates=50,
 )
 

@@ -132,7 +132,7 @@ class Tuning(Checked):
         default=0.0, ge=0, le=10, description="An importance of 1 extends the half-life by this many half-lives."
     )
     quality: Quality = field(
-        default="multiply",
+        default="off",
         description="How importance and recent use affect the score: off, added (add) or as a factor (multiply).",
     )
     recency_share: float = field(default=0.05, ge=0, le=1, description="The share of recent use in the quality step.")
