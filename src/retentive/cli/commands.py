@@ -17,6 +17,11 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "setup": Entry(
+        "setup.setup",
+        "Connect the agents' clients on this machine: hooks, MCP, the service, and what they said before.",
+        ("retentive setup", "retentive setup --client claude-code --dry-run", "retentive setup --undo"),
+    ),
     "remember": Entry(
         "memories.remember",
         "Store a memory, or many from a JSONL file.",

@@ -47,7 +47,7 @@ SECTIONS = {
         "status", "projects", "sessions", "config", "doctor", "backup", "recover", "compact", "reembed", "copy"
     ),
     "Quality": ("judge", "given", "eval", "tune"),
-    "Services": ("serve", "token", "mcp", "hook"),
+    "Services": ("setup", "serve", "token", "mcp", "hook"),
 }  # fmt: skip
 """The commands of the program by what they are for."""
 

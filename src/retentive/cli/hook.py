@@ -13,7 +13,7 @@ import typer
 
 from retentive.cli.help import command, group
 from retentive.cli.mcp import IN_CACHE, in_cache
-from retentive.cli.options import common, emit
+from retentive.cli.options import Common, common, emit
 from retentive.configuration import find_config
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
@@ -30,7 +30,7 @@ from retentive.hooks.options import DEADLINE_MS, SCOPES, HookOptions
 from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.hooks.state import HookState
 from retentive.server.runtime_file import running_service
-from retentive.settings import load_settings
+from retentive.settings import Settings, load_settings
 
 hook = group(
     "Recall and capture in an agent's client without being asked, by hooks that the client runs.",
@@ -102,7 +102,6 @@ def takes(*names: str) -> Callable[[Function], Function]:
 @takes(*OPTIONS)
 def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False, **options: Any) -> None:
     """Add the hooks to a client's configuration, or replace those from before. Everything else in it is kept."""
-    given = common(ctx)
     if options["scope"] not in SCOPES:
         raise Invalid(f"--scope is one of {', '.join(SCOPES)}")
     if options["url"]:
@@ -110,11 +109,17 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
             ServiceClient(options["url"], deadline=0)
         except ServiceError as error:
             raise Invalid(f"--url: {error}") from None
+    given = common(ctx)
     names = {"store": given.store, "embedder": given.embedder, "profile": given.profile}
-    settings = load_settings(names, config=given.config)
+    chosen = hook_options(client, given, load_settings(names, config=given.config), **options)
+    _apply(ctx, plan_install(hook_program(), chosen), dry_run=dry_run, done=_after_install(client))
+
+
+def hook_options(client: Client, given: Common, settings: Settings, **options: Any) -> HookOptions:
+    """The options of a client's hooks, which select the same store from another folder and environment."""
     store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
     file = find_config(os.environ, given.config)
-    chosen = HookOptions(
+    return HookOptions(
         event="",
         client=client.value,
         store=store,
@@ -123,7 +128,6 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
         embedder=settings.embedder.name if settings.embedder.name != "memory-small" else None,
         **options,
     )
-    _apply(ctx, plan_install(hook_program(), chosen), dry_run=dry_run, done=_after_install(client))
 
 
 @command(hook, "retentive hook uninstall claude-code")

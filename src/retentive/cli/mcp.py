@@ -123,7 +123,7 @@ def config(
     if built.command and not given.json:
         typer.echo(shlex.join(built.command) if sys.platform != "win32" else " ".join(built.command))
     elif client is Client.CODEX and not given.json:
-        typer.echo(_as_toml(built.settings))
+        typer.echo(as_toml(built.settings))
     else:
         typer.echo(json.dumps(built.settings, indent=2, ensure_ascii=False))
     for line in (_destination(client, as_json=given.json), *built.notes):
@@ -149,7 +149,7 @@ class ClientConfig:
 
 
 def _stdio_config(client: Client, given: Common, settings: Settings, options: Sequence[str]) -> ClientConfig:
-    words = [*program(), "mcp", *_common_arguments(given, settings), *options]
+    words = [*program(), "mcp", *common_arguments(given, settings), *options]
     entry = {"command": words[0], "args": words[1:]}
     command = ["claude", "mcp", "add", NAME, "--", *words] if client is Client.CLAUDE_CODE else ()
     passed_on = {f"{PREFIX}{name}" for name in ("STORE", "PROFILE", "EMBEDDER", "CONFIG")}
@@ -158,7 +158,7 @@ def _stdio_config(client: Client, given: Common, settings: Settings, options: Se
     )
     note = f'these variables of your environment are not included: {", ".join(missing)}; add them to "env" if needed'
     notes = [*([note] if missing else []), *([IN_CACHE] if in_cache() else [])]
-    return ClientConfig(_file_contents(client, entry, "stdio"), command, notes)
+    return ClientConfig(file_contents(client, entry, "stdio"), command, notes)
 
 
 def _http_config(client: Client, given: Common, server: ServerSettings, project: str | None) -> ClientConfig:
@@ -182,10 +182,10 @@ def _http_config(client: Client, given: Common, server: ServerSettings, project:
     if client is Client.CLAUDE_CODE:
         options = [word for name, value in headers.items() for word in ("--header", f"{name}: {value}")]
         command = ["claude", "mcp", "add", "--transport", "http", NAME, url, *options]
-    return ClientConfig(_file_contents(client, entry, "http"), command, notes)
+    return ClientConfig(file_contents(client, entry, "http"), command, notes)
 
 
-def _file_contents(client: Client, entry: Mapping[str, Any], transport: str) -> dict[str, Any]:
+def file_contents(client: Client, entry: Mapping[str, Any], transport: str) -> dict[str, Any]:
     """The entry of the server, as it is in the client's file."""
     if client is Client.VSCODE:
         return {"servers": {NAME: {"type": transport, **entry}}}
@@ -208,7 +208,7 @@ _ADDRESS_NAMES: dict[Client, dict[str, str]] = {
 """What some clients call the address of a server, and the headers that they send to it."""
 
 
-def _as_toml(settings: Mapping[str, Any]) -> str:
+def as_toml(settings: Mapping[str, Any]) -> str:
     """The settings of Codex, whose file is TOML. Strings and lists of JSON are the same in TOML."""
     entry = settings["mcp_servers"][NAME]
     plain = [f"{name} = {_dump(value)}" for name, value in entry.items() if not isinstance(value, Mapping)]
@@ -225,7 +225,7 @@ def _dump(value: Any) -> str:
 
 def _destination(client: Client, *, as_json: bool) -> str:
     """Where the configuration belongs, in a sentence."""
-    file = _settings_file(client)
+    file = settings_file(client)
     if client is Client.CLAUDE_CODE:
         if as_json:
             return f"put it into .mcp.json in the folder of your project, or into {file} for all projects"
@@ -247,7 +247,8 @@ _FILES = {
 """The files of the clients that are at the same place in the home folder on every system."""
 
 
-def _settings_file(client: Client) -> Path:
+def settings_file(client: Client) -> Path:
+    """The file in which a client has its MCP servers, those of all projects."""
     home = Path.home()
     if client in _FILES:
         return home / _FILES[client]
@@ -281,7 +282,7 @@ def in_cache() -> bool:
     return any(part.lower() in (".cache", "cache", "caches") or part == "archive-v0" for part in Path(sys.prefix).parts)
 
 
-def _common_arguments(given: Common, settings: Settings) -> list[str]:
+def common_arguments(given: Common, settings: Settings) -> list[str]:
     """The options that select the same store from another folder and environment."""
     store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
     words = [f"--store={store}"]

@@ -97,20 +97,21 @@ def plan_uninstall(client: str) -> list[FileChange]:
 def installed_events(client: str) -> list[str]:
     """Return the events for which a client runs our hooks; `Invalid` if its configuration cannot be read."""
     if client == "openclaw":
-        folder = _home(client) / "extensions" / _PLUGIN["id"]
+        folder = client_home(client) / "extensions" / _PLUGIN["id"]
         return [event for event in EVENTS if (folder / "index.js").is_file()]
     names = _event_names(client)
-    hooks = _section(_read(config_file(client)), "hooks", config_file(client))
+    hooks = _section(read_json(config_file(client)), "hooks", config_file(client))
     return [event for event, name in names.items() if any(_commands(hooks.get(name), client))]
 
 
 def config_file(client: str) -> Path:
     """Return the file in which a client has its hooks."""
     names = {"claude-code": "settings.json", "codex": "hooks.json", "cursor": "hooks.json", "openclaw": "openclaw.json"}
-    return _home(client) / names[client]
+    return client_home(client) / names[client]
 
 
-def _home(client: str) -> Path:
+def client_home(client: str) -> Path:
+    """The folder in which a client keeps its configuration."""
     variables = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "openclaw": "OPENCLAW_STATE_DIR"}
     folders = {"claude-code": ".claude", "codex": ".codex", "openclaw": ".openclaw", "cursor": ".cursor"}
     named = os.environ.get(variables.get(client, ""), "")
@@ -133,7 +134,7 @@ def _changes(client: str, program: Sequence[str], options: HookOptions | None) -
 
 def _hook_changes(client: str, program: Sequence[str], options: HookOptions | None) -> list[FileChange]:
     path = config_file(client)
-    config = _read(path)
+    config = read_json(path)
     hooks = dict(_section(config, "hooks", path))
     for event, name in _event_names(client).items():
         kept = list(_without_ours(hooks.get(name), client))
@@ -149,7 +150,7 @@ def _hook_changes(client: str, program: Sequence[str], options: HookOptions | No
         changed = {"version": 1, **changed}
     if not hooks and options is None:
         changed.pop("hooks")
-    return [_json_change(path, config, changed)]
+    return [json_change(path, config, changed)]
 
 
 def _entry(client: str, command: str, seconds: int) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def _is_ours(hook: Any, client: str) -> bool:
 
 
 def _openclaw_changes(program: Sequence[str], options: HookOptions | None) -> list[FileChange]:
-    folder = _home("openclaw") / "extensions" / _PLUGIN["id"]
+    folder = client_home("openclaw") / "extensions" / _PLUGIN["id"]
     contents: dict[str, str | None] = dict.fromkeys(("package.json", "openclaw.plugin.json", "retentive.json"))
     contents["index.js"] = None
     if options is not None:
@@ -199,13 +200,13 @@ def _openclaw_changes(program: Sequence[str], options: HookOptions | None) -> li
         )
         contents["retentive.json"] = _dump(started)
         contents["index.js"] = files("retentive.hooks").joinpath("openclaw_plugin.js").read_text(encoding="utf-8")
-    changes = [FileChange(folder / name, _text(folder / name), text) for name, text in contents.items()]
+    changes = [FileChange(folder / name, read_text(folder / name), text) for name, text in contents.items()]
     return [*changes, _openclaw_config(enable=options is not None)]
 
 
 def _openclaw_config(*, enable: bool) -> FileChange:
     path = config_file("openclaw")
-    config = _read(path)
+    config = read_json(path)
     plugins = dict(_section(config, "plugins", path))
     entries = dict(_section(plugins, "entries", path))
     old = entries.pop(_PLUGIN["id"], {})
@@ -218,11 +219,12 @@ def _openclaw_config(*, enable: bool) -> FileChange:
     if entries or "entries" in plugins:
         plugins["entries"] = entries
     changed = {**config, "plugins": plugins} if plugins or "plugins" in config else config
-    return _json_change(path, config, changed)
+    return json_change(path, config, changed)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    text = _text(path)
+def read_json(path: Path) -> dict[str, Any]:
+    """The contents of a file of a client; empty if there is none. `Invalid` if it is not plain JSON."""
+    text = read_text(path)
     if text is None or not text.strip():
         return {}
     try:
@@ -241,8 +243,9 @@ def _section(config: Mapping[str, Any], name: str, path: Path) -> Mapping[str, A
     return section
 
 
-def _json_change(path: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> FileChange:
-    text = _text(path)
+def json_change(path: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> FileChange:
+    """The change of a file from one JSON object to another."""
+    text = read_text(path)
     return FileChange(path, text, text if before == after else _dump(after))
 
 
@@ -250,7 +253,8 @@ def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def _text(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """The text of a file; None if there is none."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
