@@ -164,7 +164,8 @@ def _in_parts(read: Callable[[Sequence[T]], list[R | None]], items: Sequence[T],
 
 def _change(outputs: Floats) -> Change:
     labels = np.exp(outputs[1:6] - outputs[1:6].max())
-    return Change(*map(float, labels / labels.sum()), attribute=ATTRIBUTES[int(outputs[6:].argmax())])
+    replaces, ends, adds, restates, unrelated = (labels / labels.sum()).tolist()
+    return Change(replaces, ends, adds, restates, unrelated, ATTRIBUTES[int(outputs[6:].argmax())])
 
 
 @cache
