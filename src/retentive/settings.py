@@ -92,6 +92,12 @@ class ServerSettings(Checked):
         "on for MCP clients.",
     )
     origins: tuple[str, ...] = field(default=(), description="Web origins whose pages may call the service (CORS).")
+    liveness_port: int | None = field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Another port, at which any request is answered while the service runs, however busy it is.",
+    )
     max_body: int = field(default=16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
     max_batch: int = field(default=1000, ge=1, description="Maximum number of memories in one request.")
     max_requests_per_token: int = field(

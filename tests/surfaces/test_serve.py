@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
 import re
 import signal
 import socket
 import threading
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from retentive.engine import Engine
-from retentive.server.run import _Server, _warm_up, serve
+from retentive.server.run import serve, warm_up
 from retentive.server.runtime_file import announced, running_service
 from retentive.stores import open_store
 from tests.surfaces.service import Service, ask, served, until
@@ -105,13 +102,23 @@ def test_it_is_ready_when_the_model_is_loaded(store):
     assert "retentive_recall_seconds_count 0.0" in metrics  # what warms up is no recall of a user
 
 
-def test_warming_up_loads_the_model_before_the_service_is_ready(model):
+def test_liveness_is_answered_at_a_port_of_its_own(store):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with served(store, embedder="none", server_liveness_port=str(port)):
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_warming_up_loads_the_model_and_is_no_recall(model):
     events = []
     with Engine(open_store("memory://"), lambda: events.append("loaded") or model) as engine:
         engine.on_recall(lambda _: events.append("recall"))
-        _warm_up(engine, lambda: events.append("ready"))
+        warm_up(engine)
 
-    assert events == ["loaded", "ready"]
+    assert events == ["loaded"]
 
 
 def test_a_port_that_is_taken_is_named_with_what_to_do(store):
@@ -140,24 +147,6 @@ def test_it_does_not_start_where_it_should_not(store, options, code, said):
     assert isinstance(done.exception, SystemExit)
 
 
-def test_a_connection_that_was_accepted_leaves_no_task_behind(store):
-    async def accept_and_count() -> int:
-        config = uvicorn.Config(lambda scope, receive, send: None, lifespan="off", log_config=None)
-        config.load()
-        server = _Server(config, lambda: None)
-        server.lifespan = config.lifespan_class(config)
-        adopt = server._adopter(asyncio.get_running_loop())
-        for _ in range(20):
-            ours, theirs = socket.socketpair()
-            adopt(theirs)
-            ours.close()
-        await asyncio.sleep(0.2)
-        gc.collect()
-        return sum(isinstance(one, asyncio.Task) and one.done() for one in gc.get_objects())
-
-    assert asyncio.run(accept_and_count()) < 5
-
-
 def test_under_another_host_name_it_does_not_start_without_a_token(store, monkeypatch):
     monkeypatch.setenv("RETENTIVE_SERVER_HOSTS", "memory.example.org")
 
@@ -165,21 +154,6 @@ def test_under_another_host_name_it_does_not_start_without_a_token(store, monkey
 
     assert "every request needs a token (server.hosts has memory.example.org" in done.stderr
     assert "create one first: retentive token create --access write" in done.stderr
-
-
-def test_folders_that_a_killed_service_left_are_removed_at_the_next_start(store, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-    def folders() -> list[Path]:
-        return list(tmp_path.glob("retentive-*"))
-
-    with served(store, "--workers", "2", embedder="none") as service:
-        service.end(signal.SIGKILL)
-        assert len(folders()) == 1
-    with served(store, "--workers", "2", embedder="none") as service:
-        [used] = folders()
-        with served(store, embedder="none"):
-            assert folders() == [used]
 
 
 def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):

@@ -17,7 +17,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder
 from retentive.server.runtime_file import running_service
-from retentive.server.workers.supervisor import check_workers
+from retentive.server.workers import check_workers
 from retentive.settings import Settings
 from retentive.stores import open_store
 from tests.stores import postgres_server
@@ -60,7 +60,11 @@ def connect_when_announced(store: Path) -> str | None:
 
 def pids(service: Service) -> list[int]:
     """The process ids of the workers."""
-    return sorted(child.pid for child in psutil.Process(service.process.pid).children())
+
+    def is_worker(child: psutil.Process) -> bool:
+        return child.status() != psutil.STATUS_ZOMBIE and any("spawn_main" in word for word in child.cmdline())
+
+    return sorted(child.pid for child in psutil.Process(service.process.pid).children() if is_worker(child))
 
 
 def from_each_worker(service: Service, method: str, path: str, body: Any = None, **headers: str) -> list[Any]:
@@ -128,7 +132,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_service_answers_meanwhile(s
 
 def test_a_store_in_memory_and_a_port_in_use_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="belongs to one process"):
-        check_workers(Settings(store="memory://"), 2)
+        check_workers(Settings(store="memory://"))
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         words = ("--store", str(tmp_path / "m.db"), "--embedder", "none", "serve", "--port", port, "--workers", "2")

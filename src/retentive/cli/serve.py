@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ import typer
 
 from retentive.checked import plain_message
 from retentive.cli.help import command, group
-from retentive.cli.options import Common, common, emit, program, styled, with_store
+from retentive.cli.options import common, emit, program, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.models import counted
@@ -38,6 +37,7 @@ def serve(
     from retentive.server.run import check_tokens  # isort: skip
     from retentive.server.http.auth import needs_token
     from retentive.server.run import serve as run
+    from retentive.server.workers import check_workers, serve_with_workers
 
     given = common(ctx)
     if samples and given.profile is None:
@@ -58,18 +58,11 @@ def serve(
         if settings.server.workers == 1:
             run(engine, settings, started=started)
             return
+        check_workers(settings)
         check_tokens(engine, settings.server)
-    _serve_with_workers(given, settings, started)
-
-
-def _serve_with_workers(given: Common, settings: Settings, started: Callable[[str], None]) -> None:
-    """Serve with several processes. The store is closed here: each of them opens it."""
-    from retentive.server.workers.supervisor import check_workers, supervise
-
-    workers = settings.server.workers
-    check_workers(settings, workers)
+    # The store is closed here: each worker opens it.
     arguments = {"store": given.store, "embedder": given.embedder, "profile": given.profile, "config": given.config}
-    supervise(settings, arguments, workers=workers, started=started)
+    serve_with_workers(settings, arguments, started=started)
 
 
 def _server_settings(settings: Settings, **given: Any) -> Settings:

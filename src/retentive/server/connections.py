@@ -1,13 +1,9 @@
-"""Connections of the HTTP service: time limits for clients, and liveness checks while the event loop is busy."""
+"""Connections of the HTTP service: time limits for clients, and liveness checks."""
 
 from __future__ import annotations
 
 import asyncio
-import selectors
 import socket
-import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +12,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 REQUEST_SECONDS = 30.0
 """How long a client has to send the head of a request, and to continue with its body."""
 
-BEAT_SECONDS = 0.25
-STALL_SECONDS = 1.0
-"""The event loop is busy if it has not run for this long."""
-
-_HEALTH = (b"GET /healthz ", b"GET /healthz?", b"HEAD /healthz ", b"HEAD /healthz?")
-_BODY = b'{"status":"ok"}'
-_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
-    _BODY
-)
-_MAX_HEAD = 8192
+_ALIVE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 3\r\n\r\nok\n"
 
 
 def set_keep_alive(listener: socket.socket) -> None:
@@ -87,76 +74,14 @@ class TimedProtocol(_Protocol):  # type: ignore[misc] # the base depends on what
             self.transport.close()
 
 
-class HealthThread:
-    """Answers `GET /healthz` while the event loop is busy.
-
-    The loop calls `beat` regularly. If it has not done so for some time, this thread accepts new connections: it
-    answers liveness checks, and passes the other connections to `adopt`, which gives them to the loop.
-    """
-
-    def __init__(
-        self, listener: socket.socket, adopt: Callable[[socket.socket], None], *, stall_seconds: float = STALL_SECONDS
-    ) -> None:
-        self._listener, self._adopt, self._stall_seconds = listener, adopt, stall_seconds
-        self._last = time.monotonic()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread. Connections that it holds are given to the loop."""
-        self._stopped.set()
-
-    def beat(self) -> None:
-        """Record that the event loop runs."""
-        self._last = time.monotonic()
-
-    def _is_stalled(self) -> bool:
-        return not self._stopped.is_set() and time.monotonic() - self._last > self._stall_seconds
-
-    def _run(self) -> None:
-        while not self._stopped.wait(BEAT_SECONDS):
-            if self._is_stalled():
-                with selectors.DefaultSelector() as selector:
-                    self._serve(selector)
-
-    def _serve(self, selector: selectors.BaseSelector) -> None:
-        selector.register(self._listener, selectors.EVENT_READ)
+def answer_liveness(listener: socket.socket) -> None:
+    """Answer every connection at once with 200, whatever it asks for."""
+    while True:
         try:
-            while self._is_stalled():
-                for key, _ in selector.select(BEAT_SECONDS):
-                    if key.fileobj is self._listener:
-                        self._accept(selector)
-                    else:
-                        self._read(selector, key.fileobj)  # type: ignore[arg-type] # only sockets are registered
-        finally:
-            selector.unregister(self._listener)
-            for key in [*selector.get_map().values()]:
-                self._adopt(key.fileobj)  # type: ignore[arg-type] # as above
-
-    def _accept(self, selector: selectors.BaseSelector) -> None:
-        with suppress(OSError):  # the loop has accepted it meanwhile, or the client has left
-            connection, _ = self._listener.accept()
-            connection.setblocking(False)
-            selector.register(connection, selectors.EVENT_READ)
-
-    def _read(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
-        try:
-            head = connection.recv(_MAX_HEAD, socket.MSG_PEEK)
-            whole = b"\r\n\r\n" in head or len(head) == _MAX_HEAD
-            if head and not whole and any(head.startswith(one[: len(head)]) for one in _HEALTH):
-                return  # the rest is still to come
-            selector.unregister(connection)
-            if not head.startswith(_HEALTH):
-                self._adopt(connection)
-                return
-            with connection:
-                connection.recv(_MAX_HEAD)
-                connection.sendall(_OK if head.startswith(b"HEAD") else _OK + _BODY)
-        except OSError:
-            with suppress(KeyError):
-                selector.unregister(connection)
-            connection.close()
+            connection, _ = listener.accept()
+        except OSError:  # it was closed
+            return
+        with connection, suppress(OSError):
+            connection.settimeout(1.0)
+            connection.recv(8192)
+            connection.sendall(_ALIVE)

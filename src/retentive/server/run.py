@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import functools
 import gc
 import logging
 import os
@@ -26,14 +24,12 @@ from retentive.settings import ServerSettings, Settings
 
 with needs_extra("retentive serve", "server"):
     import uvicorn
-    from anyio import to_thread
 
-    from retentive.server.connections import BEAT_SECONDS, HealthThread, TimedProtocol, set_keep_alive
+    from retentive.server.connections import TimedProtocol, answer_liveness, set_keep_alive
     from retentive.server.http.app import create_app
     from retentive.server.http.auth import why_token_needed
     from retentive.server.http.request_log import log_warnings
     from retentive.server.runtime_file import announced
-    from retentive.server.temporary import remove_abandoned_folders
 
 log = logging.getLogger(__name__)
 
@@ -41,56 +37,47 @@ GRACE_SECONDS = 15
 """How long running requests have to finish when the service stops. A write that has started is always finished."""
 
 KEEP_ALIVE_SECONDS = 30
-THREADS = 100
-"""Most of them wait for the store's write lock, or for a remote embedder."""
-
 LOADING = "the embedding model is being loaded; try again in a few seconds"
 
 
-def serve(
-    engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None], worker: bool = False
-) -> None:
+OPTIONS: dict[str, Any] = {
+    "log_config": None,
+    "access_log": False,
+    "lifespan": "on",
+    "server_header": False,
+    "http": TimedProtocol,
+    "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+    "timeout_graceful_shutdown": GRACE_SECONDS,
+}
+"""Of uvicorn."""
+
+
+def serve(engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None]) -> None:
     """Serve an engine until the process is stopped. The caller closes the engine.
 
-    `started` is called with the address when the service accepts requests. A worker of several at one
-    address accepts requests when its model is loaded, and its supervisor announces the address.
+    `started` is called with the address when the service accepts requests.
     """
     settings = settings or engine.settings
     log_warnings(settings.server.log)
-    if not worker:
-        remove_abandoned_folders()
-    else:
-        _warm_up(engine, lambda: None)
-    with open_socket(settings.server, shared=worker) as listener:
+    with open_socket(settings.server) as listener, answering_liveness(settings.server):
         check_tokens(engine, settings.server)
         app = create_app(engine, settings)
-        app.state.starting = None if worker else LOADING
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            server_header=False,
-            http=TimedProtocol,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+        app.state.starting = LOADING
 
-        def ready() -> None:
+        def warm() -> None:
+            warm_up(engine)
             app.state.starting = None
 
         def begin() -> None:
-            to_thread.current_default_thread_limiter().total_tokens = THREADS
-            _reduce_contention()
+            reduce_contention()
             address = address_of(listener)
-            if not worker:  # not before connections are accepted
-                running.enter_context(announced(settings.store, address, search=engine.settings.search))
+            # Not before connections are accepted.
+            running.enter_context(announced(settings.store, address, search=engine.settings.search))
             started(address)
-            if not worker:
-                threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
+            threading.Thread(target=warm, name="warm-up", daemon=True).start()
 
         with _ignored_signals(), ExitStack() as running:
-            _Server(config, begin).run(sockets=[listener])
+            _Server(uvicorn.Config(app, **OPTIONS), begin).run(sockets=[listener])
 
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
@@ -104,11 +91,8 @@ def check_tokens(engine: Engine, settings: ServerSettings) -> None:
 
 
 @contextmanager
-def open_socket(settings: ServerSettings, *, shared: bool = False) -> Iterator[socket.socket]:
-    """Bind a socket to the address in the settings; an error says what to change.
-
-    Several processes of one user can bind a shared one; the system distributes connections among those that listen.
-    """
+def open_socket(settings: ServerSettings) -> Iterator[socket.socket]:
+    """Bind a socket to the address in the settings; an error says what to change."""
     host, port = settings.host, settings.port
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -122,13 +106,27 @@ def open_socket(settings: ServerSettings, *, shared: bool = False) -> Iterator[s
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if shared:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             set_keep_alive(listener)
             listener.bind(address)
         except OSError as error:
             raise _bind_error(error, host, port) from None
         yield listener
+
+
+@contextmanager
+def answering_liveness(settings: ServerSettings) -> Iterator[None]:
+    """Answer requests at the port for liveness, if there is one, on a thread that no work of the service delays."""
+    if settings.liveness_port is None:
+        yield
+        return
+    with open_socket(settings.model_copy(update={"port": settings.liveness_port})) as listener:
+        listener.listen()
+        threading.Thread(target=answer_liveness, args=(listener,), name="liveness", daemon=True).start()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # which ends the thread
 
 
 def _bind_error(error: OSError, host: str, port: int) -> RetentiveError:
@@ -150,9 +148,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Calls a function when it has started, answers liveness checks always, and exits at once on a second interrupt."""
-
-    _health: HealthThread | None = None
+    """Calls a function when it has started, and exits at once on a second interrupt."""
 
     def __init__(self, config: uvicorn.Config, begin: Callable[[], None]) -> None:
         super().__init__(config)
@@ -160,39 +156,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if sockets:
-            self._health = HealthThread(sockets[0], self._adopter(asyncio.get_running_loop()))
-            self._beat()
-            self._health.start()
         self._begin()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._health is not None:
-            self._health.stop()
-        await super().shutdown(sockets)
-
-    def _beat(self) -> None:
-        if self._health is not None and not self.should_exit:
-            self._health.beat()
-            asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
-
-    def _adopter(self, loop: asyncio.AbstractEventLoop) -> Callable[[socket.socket], None]:
-        """Return a function that gives a connection to the event loop, from any thread."""
-        config, state = self.config, self.server_state
-        protocol_class: Any = config.http_protocol_class
-        protocol = functools.partial(protocol_class, config=config, server_state=state, app_state=self.lifespan.state)
-
-        def adopt(connection: socket.socket) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(start, connection)
-
-        def start(connection: socket.socket) -> None:
-            task = loop.create_task(loop.connect_accepted_socket(protocol, connection))
-            adopted.add(task)
-            task.add_done_callback(adopted.discard)
-
-        adopted: set[asyncio.Task[Any]] = set()  # the loop itself holds no strong reference
-        return adopt
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit and sig == signal.SIGINT:
@@ -215,7 +179,7 @@ def _ignored_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _reduce_contention() -> None:
+def reduce_contention() -> None:
     """Tune the interpreter for many threads.
 
     What is loaded by now is never freed, so the garbage collector need not scan it (a tenth of the work of a busy
@@ -228,7 +192,7 @@ def _reduce_contention() -> None:
     sys.setswitchinterval(0.001)
 
 
-def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
+def warm_up(engine: Engine) -> None:
     """Load the model and the index, so that the first real recall is fast.
 
     It is no recall of the engine: no use is recorded, and it is in no statistics.
@@ -240,4 +204,3 @@ def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
         log.warning("the first recall will be slow: %s", type(error).__name__)
     finally:
         threads.shutdown(wait=False)
-        ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
@@ -27,6 +28,9 @@ from retentive.server.http.tune_job import TuneJob
 from retentive.server.oauth import OAuth
 from retentive.server.oauth.consent import consent_route
 from retentive.settings import Settings
+
+THREADS = 100
+"""Most of them wait for the store's write lock, or for a remote embedder."""
 
 TRACING: TelemetryConfig = {
     # Takes effect if OTEL_EXPORTER_OTLP_ENDPOINT is set.
@@ -101,6 +105,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     chat: Chat = app.state.chat
     mcp: McpMount = app.state.mcp
     tune_job: TuneJob = app.state.tune_job
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
     telemetry.start()
     async with AsyncExitStack() as stack:
         stack.callback(telemetry.stop)
