@@ -262,38 +262,6 @@ def serving(app: FastAPI, **options: Any) -> Iterator[int]:
             thread.join()
 
 
-def test_health_is_answered_while_the_event_loop_is_blocked_and_other_requests_are_answered_after_it():
-    app = FastAPI()
-    entered, released = threading.Event(), threading.Event()
-
-    @app.get("/block")
-    async def block() -> str:
-        entered.set()
-        released.wait(60)  # on the event loop itself
-        return "done"
-
-    @app.get("/other")
-    async def other() -> str:
-        return "other"
-
-    def get(path: str) -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", path)
-        text: str = json.loads(connection.getresponse().read())
-        connection.close()
-        return text
-
-    with serving(app, http=TimedProtocol) as port, ThreadPoolExecutor(2) as threads:
-        blocked = threads.submit(get, "/block")
-        assert entered.wait(60)
-        waiting = threads.submit(get, "/other")
-        try:
-            assert [health(port), health(port)] == [(200, {"status": "ok"})] * 2
-        finally:
-            released.set()
-        assert (blocked.result(60), waiting.result(60)) == ("done", "other")
-
-
 @pytest.mark.parametrize(
     "sent",
     [
