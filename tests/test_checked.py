@@ -118,13 +118,15 @@ def test_a_tuning_is_written_in_both_spellings():
     assert Tuning().model_dump(by_alias=True)["keywordWeight"] == Tuning().model_dump()["keyword_weight"]
 
 
-def test_a_command_that_recalls_does_not_import_pydantic(tmp_path):
-    store = str(tmp_path / "memories.db")
-
-    def run(*arguments: str) -> bool:
-        command = [sys.executable, "-X", "importtime", "-m", "retentive", "--store", store, *arguments]
-        return "pydantic" in subprocess.run(command, check=True, capture_output=True, text=True).stderr
-
-    run("remember", "the keys are in the blue bowl")
-    assert run("recall", "where are the keys?", "--json") is False
-    assert run("recall", "where are the keys?", "--set", "keyword_weight=2", "--json") is True
+def test_a_recall_does_not_import_pydantic(tmp_path):
+    program = (
+        "import sys; from retentive import Engine\n"
+        f"with Engine.open({str(tmp_path / 'memories.db')!r}) as engine:\n"
+        "    engine.remember('the keys are in the blue bowl')\n"
+        "    engine.recall('where are the keys?')\n"
+        "    print('pydantic' in sys.modules)\n"
+        "    engine.recall('where are the keys?', tuning={'keyword_weight': 2})\n"
+        "print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"]

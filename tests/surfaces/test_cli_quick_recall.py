@@ -7,15 +7,15 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from typer.testing import CliRunner
 
+from retentive.cli import recall
 from retentive.cli.app import app
-from retentive.cli.quick_recall import OPTIONS, parse_recall, recall_by_engine, recalled_by_service
 from retentive.configuration import SETTINGS, configured, search_settings
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
@@ -77,17 +77,27 @@ def loaded(words: tuple[str, ...], names: tuple[str, ...], stdin: str = "") -> t
     return done.stdout, done.stderr.splitlines()[-1]
 
 
-def by_service(*words: str) -> bool:
-    """Whether the service has answered a recall, as the program asks it."""
-    options = parse_recall(["recall", QUERY, *words])
-    return options is not None and not options.pop("local", False) and recalled_by_service(options)
+Ask = Callable[..., str | None]
 
 
-def by_engine(*words: str) -> None:
-    """Recall as the program does without a service."""
-    options = parse_recall(["recall", QUERY, *words])
-    assert options is not None
-    recall_by_engine(options)
+@pytest.fixture
+def by_service(monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """A function that recalls, and returns what was printed if the service has answered; None if the engine has."""
+    answers: list[bool] = []
+    ask = recall.recall_by_service
+
+    def asked(*given: Any) -> Any:
+        answer = ask(*given)
+        answers.append(answer is not None)
+        return answer
+
+    def by_service(*words: str) -> str | None:
+        answers.clear()
+        result = CliRunner().invoke(app, ["recall", QUERY, *words])
+        return result.stdout if any(answers) else None
+
+    monkeypatch.setattr(recall, "recall_by_service", asked)
+    return by_service
 
 
 def without_measures(value: Any) -> Any:
@@ -107,34 +117,27 @@ WORDS = [
 
 
 @pytest.mark.usefixtures("service")
-def test_a_recall_by_the_service_prints_what_the_engine_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recall_by_the_service_prints_what_the_engine_prints(by_service: Ask) -> None:
     for words in WORDS:
-        assert by_service(*words), words
-        printed = without_measures(json.loads(capsys.readouterr().out))
-        assert printed == without_measures(json.loads(run("recall", QUERY, *words).stdout))
+        printed = without_measures(json.loads(by_service(*words) or ""))
+        assert printed == without_measures(json.loads(run("recall", QUERY, *words, "--local").stdout))
         assert printed["hits"]
-        by_engine(*words)
-        assert printed == without_measures(json.loads(capsys.readouterr().out))
 
-    assert by_service("--limit=3")
-    shown = capsys.readouterr().out
-    assert shown == run("recall", QUERY, "--limit=3").stdout
+    shown = by_service("--limit=3") or ""
+    assert shown == run("recall", QUERY, "--limit=3", "--local").stdout
     assert "{no} dry food" in shown
-    assert by_service("--explain")
-    steps = capsys.readouterr().out.partition("\nretriever ")[0]
-    assert steps == run("recall", QUERY, "--explain").stdout.partition("\nretriever ")[0]
-    by_engine("--explain")
-    assert steps == capsys.readouterr().out.partition("\nretriever ")[0]
+    steps = (by_service("--explain") or "").partition("\nretriever ")[0]
+    assert steps == run("recall", QUERY, "--explain", "--local").stdout.partition("\nretriever ")[0]
 
 
 @pytest.mark.usefixtures("service")
 def test_by_the_service_nothing_of_the_engine_is_imported() -> None:
-    names = ("onnxruntime", "numpy", "pydantic", "typer", "rich", "retentive.engine", "http.client", "asyncio")
+    names = ("onnxruntime", "numpy", "rich", "retentive.engine", "http.client", "asyncio")
     out, seen = loaded(("recall", QUERY, "--json"), names)
     assert (seen, json.loads(out)["hits"][0]["memory"]["text"]) == ("0", TEXTS[0][0])
 
     out, seen = loaded(("recall", QUERY), names)
-    assert (seen, TEXTS[0][0] in out) == ("0 typer rich", True)
+    assert (seen, TEXTS[0][0] in out) == ("0 rich", True)
 
 
 LEFT_TO_THE_ENGINE: tuple[tuple[str, ...], ...] = (
@@ -158,22 +161,21 @@ LEFT_TO_THE_ENGINE: tuple[tuple[str, ...], ...] = (
 
 
 @pytest.mark.usefixtures("service")
-def test_what_only_the_engine_can_answer_is_left_to_it(capsys: pytest.CaptureFixture[str]) -> None:
-    answered = [words for words in LEFT_TO_THE_ENGINE if by_service(*words)]
-
-    assert (answered, capsys.readouterr().out) == ([], "")
+def test_what_only_the_engine_can_answer_is_left_to_it(by_service: Ask) -> None:
+    assert [words for words in LEFT_TO_THE_ENGINE if by_service(*words)] == []
     assert by_service()
 
 
-def test_a_file_of_a_hit_is_found_by_the_engine(engine: Engine, service: str) -> None:
+@pytest.mark.usefixtures("service")
+def test_a_file_of_a_hit_is_found_by_the_engine(engine: Engine, by_service: Ask) -> None:
     engine.remember("The key fits the shed", metadata={"file": "notes.md", "lines": [3]})
 
-    assert not by_service(), service
+    assert not by_service()
     assert by_service("--json")
 
 
 def test_without_a_service_that_searches_as_the_engine_would_the_engine_runs(
-    engine: Engine, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    engine: Engine, store: str, monkeypatch: pytest.MonkeyPatch, by_service: Ask
 ) -> None:
     search = engine.settings.search
     assert not by_service("--json")
@@ -183,9 +185,9 @@ def test_without_a_service_that_searches_as_the_engine_would_the_engine_runs(
         assert equal_service(store, search) == address
         assert not by_service("--json")  # the service has ended and left its file
         assert equal_service(store, {**search, "tuning": {"rrf_k": 9}}) is None
-        monkeypatch.setattr("retentive.server.runtime_file.__version__", "9.9")
-        assert equal_service(store, search) is None
-        monkeypatch.undo()
+        with monkeypatch.context() as other:
+            other.setattr("retentive.server.runtime_file.__version__", "9.9")
+            assert equal_service(store, search) is None
         Path(store).rename(f"{store}.old")
         assert equal_service(store, search) is None
         Path(store).write_bytes(b"")  # another file at the same path
@@ -195,10 +197,11 @@ def test_without_a_service_that_searches_as_the_engine_would_the_engine_runs(
             assert equal_service(store, search) is None
     with announced("memory://", address, search=search):
         assert equal_service("memory://", search) is None
-    assert capsys.readouterr().out == ""
 
 
-def test_a_service_of_another_store_at_the_same_address_refuses(engine: Engine, service: str, tmp_path: Path) -> None:
+def test_a_service_of_another_store_at_the_same_address_refuses(
+    engine: Engine, service: str, tmp_path: Path, by_service: Ask
+) -> None:
     with Engine.open(tmp_path / "other.db", embedder="none") as other:
         store, search = other.settings.store, engine.settings.search
         with announced(store, service, search=search):  # as a file that a killed service has left
@@ -207,7 +210,7 @@ def test_a_service_of_another_store_at_the_same_address_refuses(engine: Engine, 
     assert by_service("--json")
 
 
-def test_a_service_that_requires_a_token_is_not_used(engine: Engine, store: str) -> None:
+def test_a_service_that_requires_a_token_is_not_used(engine: Engine, store: str, by_service: Ask) -> None:
     server = engine.settings.server.model_copy(update={"require_token": True})
     app = create_app(engine, engine.settings.model_copy(update={"server": server}))
     with listening(app) as port, announced(store, f"http://127.0.0.1:{port}", search=engine.settings.search):
@@ -229,68 +232,15 @@ def test_the_command_and_the_service_describe_the_same_configuration_in_the_same
     assert set(SETTINGS) == set(Settings.model_fields)
 
 
-def test_the_options_understood_without_typer_are_those_of_the_command() -> None:
-    program: Any = typer.main.get_command(app)
-    declared = {
-        name: "flag" if one.is_flag else "list" if one.multiple else "number" if one.name == "limit" else "text"
-        for one in (*program.params, *program.commands["recall"].params)
-        if one.param_type_name == "option"
-        for name in one.opts
-    }
-
-    assert {name: declared[name] for name in OPTIONS} == OPTIONS
-    assert declared.keys() - OPTIONS.keys() == {
-        "--exclude", "--version", "--install-completion", "--show-completion"
-    }  # fmt: skip
-    assert parse_recall(["--json", "recall", "--set=a=1", "x", "--set", "b=2"]) == {
-        "query": "x", "json": True, "set": ["a=1", "b=2"], "limit": 10
-    }  # fmt: skip
-    assert parse_recall(["recall", "x", "--project", "--json"]) is None
-    assert parse_recall(["recall", "--", "x"]) is None
-    assert parse_recall(["list", "recall"]) is None
-
-
 def test_a_command_imports_only_its_own_module(empty_store_path: str) -> None:
     others = ("fastapi", "mcp", "httpx2", "asyncio", "rich", "retentive.evaluation", "retentive.cli.serve")
     words = ("recall", "apples", "--json", "--embedder", "none", "--local")
-    out, seen = loaded(words, (*others, "typer", "onnxruntime", "retentive.pipeline.explain"))
+    out, seen = loaded(words, (*others, "onnxruntime", "retentive.pipeline.explain"))
     assert (seen, json.loads(out)["hits"]) == ("0", [])
 
     for words in (("--help",), ("nonsense",)):
         _, seen = loaded(words, (*others, "numpy", "onnxruntime", "retentive.engine", "retentive.cli.recall"))
         assert seen == ("0" if words == ("--help",) else "2")
-    del empty_store_path
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--kind", "wrong"), 2),
-        (("--metadata", "topic"), 2),
-        (("--set", "keyword_wait=1", "--json"), 2),
-        (("--preset", "classic", "--explain"), 2),
-        (("--config", "missing.toml"), 3),
-        (("--store", "missing.db"), 3),
-        (("--project", "nowhere"), 0),
-        (("--session", "never", "--json"), 0),
-        (("--explain", "--json"), 0),
-    ],
-)
-def test_errors_and_warnings_are_those_of_the_command_line(
-    empty_store_path: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
-) -> None:
-    ended = 0
-    try:
-        by_engine(*words, "--embedder", "none")
-    except SystemExit as end:
-        ended = int(end.code or 0)
-    seen, expected = capsys.readouterr(), run("recall", QUERY, *words, "--embedder", "none", code=code)
-
-    assert (ended, seen.err) == (code, expected.stderr)
-    if "--json" in words and not code:
-        assert without_measures(json.loads(seen.out)) == without_measures(json.loads(expected.stdout))
-    else:
-        assert seen.out.partition("\nretriever")[0] == expected.stdout.partition("\nretriever")[0]
     del empty_store_path
 
 

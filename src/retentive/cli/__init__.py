@@ -18,32 +18,16 @@ def main() -> None:
 
         if is_hook(words):
             run_hook(words[1:])
+    # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    from retentive.cli.app import app
+
     code = 0
     try:
-        _run(words)
+        app(prog_name="retentive")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     _exit(code)
-
-
-def _run(words: list[str]) -> None:
-    """Run a command: a recall with common options in a short way, everything else by the command line."""
-    recall = None
-    if "recall" in words:
-        from retentive.cli.quick_recall import parse_recall, recall_by_engine, recalled_by_service
-
-        recall = parse_recall(words)
-        if recall is not None and not recall.pop("local", False) and recalled_by_service(recall):
-            return
-    # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if recall is not None:
-        _start_quickly()
-        recall_by_engine(recall)
-        return
-    from retentive.cli.app import app
-
-    app(prog_name="retentive")
 
 
 def _exit(code: int) -> NoReturn:
@@ -54,16 +38,3 @@ def _exit(code: int) -> NoReturn:
     except BrokenPipeError:
         pass  # a reader such as `head` has what it wants
     os._exit(code)
-
-
-def _start_quickly() -> None:
-    """Prepare a process that searches once and ends.
-
-    The default model is loaded on another core during the imports, which takes a third off a cold recall. There is no
-    product of matrices for which threads of numpy would be worth their start.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if os.environ.get("RETENTIVE_EMBEDDER", "memory-small") == "memory-small" and "--embedder" not in sys.argv:
-        from retentive.inference.loading import MODELS, preload
-
-        preload(MODELS / "memory-small")

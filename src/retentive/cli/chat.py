@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import common, exit_code, print_error, styled
-from retentive.cli.quick_recall import json_text
+from retentive.cli.options import common, exit_code, json_text, print_error, styled
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError, Unavailable
 from retentive.extras import needs_extra

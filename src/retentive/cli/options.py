@@ -21,7 +21,6 @@ from typer.core import TyperGroup
 import retentive
 from retentive.checked import plain_message
 from retentive.cli.commands import COMMANDS
-from retentive.cli.quick_recall import json_text
 from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
     Conflict,
@@ -418,6 +417,11 @@ def write(given: Common, value: Any, text: str | Callable[[ModuleType], object])
         from retentive.cli import show
 
         text(show)
+
+
+def json_text(value: Any) -> str:
+    """Return a result as JSON: on one line in a pipe, and indented in a terminal."""
+    return json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
 
 
 def warn(message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -27,12 +28,14 @@ from retentive.cli.options import (
     warn_unknown,
     write,
 )
+from retentive.cli.quick_recall import recall_by_service
 from retentive.configuration import parse_pairs
 from retentive.models import counted
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
     from retentive.models import Memory, Query, Recall
+    from retentive.ranking import Tuning
 
 _NOTE_FORMATS = ("markdown", "openclaw")
 """Import formats whose memories come from text files in the imported folder."""
@@ -88,38 +91,53 @@ def recall(
     ] = False,
 ) -> None:
     """Search memories with the keyword and the semantic retriever."""
-    del local  # `quick_recall` asks the service, before this function is imported
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     scope |= {"as_of": as_of, "include_retired": include_retired}
-    with common(ctx).engine() as engine:
+    given = common(ctx)
+    if not local and not exclude and not (explain and given.json):  # only the engine knows the tuning in effect
+        tuning = {**({"preset": preset} if preset is not None else {}), **parse_parameters(set_parameters)}
+        answered = recall_by_service(given, {"query": query, "limit": limit, **scope, "tuning": tuning})
+        if answered is not None:
+            answer, ids = answered
+            return write(given, _to_dict(answer), lambda show: show.recall(answer, explain=explain, ids=ids))
+    _start_quickly(given)
+    with given.engine() as engine:
         from retentive.pipeline.recall import degraded_unlogged
 
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
         with degraded_unlogged():
             answer = engine.recall(built)
-        print_recall(common(ctx), engine, built, answer, project=project, session=session, explain=explain)
+        found = [hit.memory for hit in answer]
+        warn_unknown(engine, found, project=project, sessions=session)
+        locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
+        value = _to_dict(answer, built.tuning if explain else None)
+        write(given, value, lambda show: show.recall(answer, explain=explain, ids=ids, locate=locate))
+    return None
 
 
-def print_recall(
-    given: Common,
-    engine: Engine,
-    query: Query,
-    answer: Recall,
-    *,
-    project: str | None = None,
-    session: list[str] | None = None,
-    explain: bool = False,
-) -> None:
-    """Print the answer of a recall, and warn of names that do not exist."""
-    found = [hit.memory for hit in answer]
-    warn_unknown(engine, found, project=project, sessions=session)
-    locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
-    value: dict[str, Any] = (answer if explain else replace(answer, dropped=())).to_dict()
-    dropped = value.pop("dropped")
-    if explain:
-        value |= {"tuning": query.tuning.model_dump(), "dropped": dropped}
-    write(given, value, lambda show: show.recall(answer, explain=explain, ids=ids, locate=locate))
+def _to_dict(answer: Recall, tuning: Tuning | None = None) -> dict[str, Any]:
+    """The answer as plain values; with the tuning, also what was left out."""
+    if tuning is not None:
+        value = answer.to_dict()
+        dropped = value.pop("dropped")
+        return {**value, "tuning": tuning.model_dump(), "dropped": dropped}
+    value = replace(answer, dropped=()).to_dict()
+    del value["dropped"]
+    return value
+
+
+def _start_quickly(given: Common) -> None:
+    """Prepare a process that searches once and ends.
+
+    The default model is loaded on another core during the imports, which takes a third off a cold recall. There is no
+    product of matrices for which threads of numpy would be worth their start.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if (given.embedder or os.environ.get("RETENTIVE_EMBEDDER", "memory-small")) == "memory-small":
+        from retentive.inference.loading import MODELS, preload
+
+        preload(MODELS / "memory-small")
 
 
 def explain(
