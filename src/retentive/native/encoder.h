@@ -1,8 +1,6 @@
-/* The encoder, from token ids to the states of first tokens. `encoder_avx2.c` and `encoder_avx512.c` include this file:
-   it is compiled once for each width of registers. Sums are made in the same order in both, so that all instruction
-   sets give the same vectors. */
+/* The encoder, from token ids to the states of first tokens. The files `encoder_*.c` include it: it is compiled once for
+   each width of registers. Sums are made in the same order in all, so that all instruction sets give the same vectors. */
 
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,22 +11,6 @@
 #include VECTORS
 
 _Static_assert(TOGETHER <= 8, "Scratch.attention has room for eight tokens");
-
-INLINE float v_sum(Vec a)
-{
-    __m256 half = _mm256_add_ps(v_low(a), v_high(a));
-    __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    quarter = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
-    return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
-}
-
-INLINE float v_largest(Vec a)
-{
-    __m256 half = _mm256_max_ps(v_low(a), v_high(a));
-    __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    quarter = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
-    return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)));
-}
 
 /* e^x for x <= 0, to 2e-7 of its value */
 INLINE Vec v_exp(Vec x)
@@ -138,14 +120,12 @@ INLINE void finish(const Product *product, const int32_t *dots, int rows, int co
 INLINE void multiply(const Product *product, Scratch *scratch, Dots *dots, int rows, const uint8_t *bytes,
                      const int stride, const float *scale, const float *zero, const float *smoothing, int kind, float *to)
 {
-    const size_t block = (size_t)product->inputs * COLUMNS;
     /* The bytes of a block of rows stay in the first-level cache while all weights pass. */
     for (int start = 0; start < rows; start += BLOCK)
         for (int column = 0; column < product->outputs; column += COLUMNS)
             for (int first = start; first < rows && first < start + BLOCK; first += ROWS) {
                 int some = rows - first < ROWS ? rows - first : ROWS;
-                dots(bytes + (size_t)first * stride, stride, product->inputs, some,
-                     product->weight + column / COLUMNS * block, scratch->dots);
+                dots(product, column, bytes + (size_t)first * stride, stride, some, scratch->dots);
                 finish(product, scratch->dots, some, column, scale + first, zero + first, smoothing, kind,
                        to + (size_t)first * product->outputs);
             }
@@ -164,16 +144,8 @@ INLINE void transpose_keys(const float *key, int size, int padded, float *keys)
     const int row = 3 * WIDTH;
     int at = 0;
     for (; at + 4 <= size; at += 4)
-        for (int d = 0; d < HEAD; d += 4) {
-            const float *from = key + (size_t)at * row + d;
-            __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + row);
-            __m128 c = _mm_loadu_ps(from + 2 * row), e = _mm_loadu_ps(from + 3 * row);
-            _MM_TRANSPOSE4_PS(a, b, c, e);
-            _mm_storeu_ps(keys + d * padded + at, a);
-            _mm_storeu_ps(keys + (d + 1) * padded + at, b);
-            _mm_storeu_ps(keys + (d + 2) * padded + at, c);
-            _mm_storeu_ps(keys + (d + 3) * padded + at, e);
-        }
+        for (int d = 0; d < HEAD; d += 4)
+            transpose_four(key + (size_t)at * row + d, row, keys + d * padded + at, padded);
     for (; at < padded; at++)
         for (int d = 0; d < HEAD; d++)
             keys[d * padded + at] = at < size ? key[(size_t)at * row + d] : 0;

@@ -1,5 +1,7 @@
 /* Sixteen floats in one register. */
 
+#include <immintrin.h>
+
 typedef __m512 Vec;
 
 INLINE Vec v_set(float value) { return _mm512_set1_ps(value); }
@@ -36,3 +38,5 @@ INLINE Vec v_times_power(Vec a, Vec n)
     return _mm512_castsi512_ps(
         _mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
 }
+
+#include "simd_both.h"

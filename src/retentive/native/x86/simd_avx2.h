@@ -1,5 +1,7 @@
 /* Sixteen floats in two registers. */
 
+#include <immintrin.h>
+
 typedef struct {
     __m256 low, high;
 } Vec;
@@ -58,3 +60,5 @@ INLINE Vec v_times_power(Vec a, Vec n)
 {
     return (Vec){v_times_power_half(a.low, n.low), v_times_power_half(a.high, n.high)};
 }
+
+#include "simd_both.h"
