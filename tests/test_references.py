@@ -9,9 +9,9 @@ import typer
 from tools import references
 from tools.settings_reference import settings_reference, variable
 
-from retentive.checked import Checked
 from retentive.cli.app import app
 from retentive.errors import Invalid
+from retentive.lazy_models import LazyModel
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings, Settings, load_settings
 
@@ -65,12 +65,12 @@ def test_every_parameter_and_preset_is_in_the_reference():
         assert f"| `{name}` |" in page, name
 
 
-def keys(model: type[Checked], prefix: str = "") -> dict[str, object]:
+def keys(model: type[LazyModel], prefix: str = "") -> dict[str, object]:
     """Return every setting with its default, by its name in the config file."""
     found: dict[str, object] = {}
     for name in model.model_fields:
         value = getattr(model(), name)
-        if isinstance(value, Checked):
+        if isinstance(value, LazyModel):
             found |= keys(type(value), f"{name}.")
         elif name != "tuning":
             found[f"{prefix}{name}"] = value

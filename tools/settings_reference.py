@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from retentive.checked import Checked
-from retentive.configuration import PREFIX
 from retentive.inference.embedders.prefixes import KNOWN
+from retentive.lazy_models import LazyModel
 from retentive.ranking import PRESETS, Tuning
-from retentive.settings import Settings
+from retentive.settings import PREFIX, TABLES, Settings
 from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Settings
@@ -104,13 +103,6 @@ vectorWeight = 0.7
 textWeight = 0.3
 ```"""
 
-TABLES = {
-    name: type(declared.default)
-    for name, declared in Settings.model_fields.items()
-    if isinstance(declared.default, Checked)
-}
-"""The tables of the config file, except `[tuning]`."""
-
 _BOUNDS = {"minimum": "≥ ", "exclusiveMinimum": "> ", "maximum": "≤ ", "exclusiveMaximum": "< "}
 
 
@@ -147,7 +139,7 @@ def settings_reference() -> str:
     )
 
 
-def _settings(model: type[Checked], prefix: str) -> str:
+def _settings(model: type[LazyModel], prefix: str) -> str:
     rows = []
     for name, schema in _properties(model).items():
         if not prefix and (name in TABLES or name == "tuning"):
@@ -180,7 +172,7 @@ def _presets() -> str:
     return table(("preset", "parameters"), rows)
 
 
-def _properties(model: type[Checked]) -> Mapping[str, Mapping[str, Any]]:
+def _properties(model: type[LazyModel]) -> Mapping[str, Mapping[str, Any]]:
     found: Mapping[str, Mapping[str, Any]] = model.model_json_schema(by_alias=False)["properties"]
     return found
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
 from retentive.extras import pip_install
 from retentive.models import Model, Scope
+from retentive.settings import public_address
 from retentive.stores import open_store
 from retentive.stores.postgres import PostgresStore
 from retentive.stores.postgres.address import parse_address

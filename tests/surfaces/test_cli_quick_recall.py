@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 
 from retentive.cli import recall
 from retentive.cli.app import app
-from retentive.configuration import SETTINGS, configured, search_settings
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
 from retentive.server.http.app import create_app
 from retentive.server.runtime_file import announced, equal_service
-from retentive.settings import Settings, load_settings
+from retentive.settings import configured, load_settings, search_settings
 from tests.surfaces.serving import listening
 from tests.surfaces.test_cli import run
 
@@ -229,7 +228,6 @@ def test_the_command_and_the_service_describe_the_same_configuration_in_the_same
     assert described == load_settings({"store": "x"}).search
     assert described["embedder"] == {"name": f"local:{tmp_path / 'model'}"}
     assert described["tuning"]["fusion"] == "rrf"
-    assert set(SETTINGS) == set(Settings.model_fields)
 
 
 def test_a_command_imports_only_its_own_module(empty_store_path: str) -> None:

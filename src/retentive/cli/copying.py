@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retentive.cli.options import EXIT_CODES, common, emit
-from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import counted
-from retentive.settings import load_settings
+from retentive.settings import load_settings, public_address
 from retentive.stores import open_store
 
 if TYPE_CHECKING:

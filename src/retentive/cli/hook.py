@@ -14,7 +14,6 @@ import typer
 from retentive.cli.help import command, group
 from retentive.cli.mcp import IN_CACHE, in_cache
 from retentive.cli.options import Common, common, emit
-from retentive.configuration import find_config
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
 from retentive.hooks.install import (
@@ -30,7 +29,7 @@ from retentive.hooks.options import DEADLINE_MS, SCOPES, HookOptions
 from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.hooks.state import HookState
 from retentive.server.runtime_file import running_service
-from retentive.settings import Settings, load_settings
+from retentive.settings import Settings, find_config, load_settings
 
 hook = group(
     "Recall and capture in an agent's client without being asked, by hooks that the client runs.",

@@ -19,10 +19,9 @@ import typer
 
 from retentive.cli.help import command, group
 from retentive.cli.options import Common, common, with_store
-from retentive.configuration import PREFIX, find_config
 from retentive.errors import Invalid, MissingExtra
 from retentive.extras import needs_extra
-from retentive.settings import ServerSettings, Settings, load_settings
+from retentive.settings import PREFIX, ServerSettings, Settings, find_config, load_settings
 
 NAME = "retentive"
 TOKEN = "YOUR-TOKEN"  # noqa: S105 - a placeholder

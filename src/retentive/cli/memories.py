@@ -30,11 +30,11 @@ from retentive.cli.options import (
     warn,
     warn_unknown,
 )
-from retentive.configuration import parse_pairs
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Memory, Scope, counted
 from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
+from retentive.settings import parse_pairs
 
 if TYPE_CHECKING:
     from retentive.stores.values import OnDuplicate

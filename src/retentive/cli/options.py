@@ -19,9 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import retentive
-from retentive.checked import plain_message
 from retentive.cli.commands import COMMANDS
-from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -32,6 +30,8 @@ from retentive.errors import (
     Unavailable,
     VersionConflict,
 )
+from retentive.lazy_models import plain_message
+from retentive.settings import name_store, parse_pairs, public_address
 
 if TYPE_CHECKING:  # imported when they are used
     from retentive.engine import Engine

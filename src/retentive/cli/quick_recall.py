@@ -10,10 +10,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retentive.configuration import configured, default_store, search_settings
 from retentive.errors import RetentiveError
 from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.server.runtime_file import equal_service, store_digest
+from retentive.settings import configured, default_store, search_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

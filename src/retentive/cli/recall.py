@@ -29,8 +29,8 @@ from retentive.cli.options import (
     write,
 )
 from retentive.cli.quick_recall import recall_by_service
-from retentive.configuration import parse_pairs
 from retentive.models import counted
+from retentive.settings import parse_pairs
 
 if TYPE_CHECKING:
     from retentive.engine import Engine

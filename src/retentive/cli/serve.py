@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.checked import plain_message
 from retentive.cli.help import command, group
 from retentive.cli.options import common, emit, program, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.lazy_models import plain_message
 from retentive.models import counted
 from retentive.settings import ServerSettings, Settings
 

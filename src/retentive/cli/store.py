@@ -13,12 +13,12 @@ import typer
 
 from retentive.cli.help import command, group
 from retentive.cli.options import common, emit, parse_parameters, warn, with_store
-from retentive.configuration import find_config
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import counted, snippet
 from retentive.ranking import Tuning
 from retentive.ranking.tuning import parameter_name
+from retentive.settings import find_config
 from retentive.stores import open_store
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retentive.configuration import public_address
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.extras import needs_extra
 from retentive.integrations.documents import hit_metadata, profile_view
 from retentive.models import Kind, Recall
+from retentive.settings import public_address
 from retentive.tenancy import ProfileView
 
 with needs_extra("retentive.integrations.haystack", "haystack"):

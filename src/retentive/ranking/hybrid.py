@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from retentive.checked import plain_message
 from retentive.errors import Invalid
+from retentive.lazy_models import plain_message
 from retentive.ranking.presets import preset
 from retentive.ranking.tuning import Scaling, Tuning
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from retentive.checked import Checked, field, plain_message
 from retentive.errors import Invalid, did_you_mean
+from retentive.lazy_models import LazyModel, field, plain_message
 from retentive.models import check_unicode, hash_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def to_camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-class Tuning(Checked):
+class Tuning(LazyModel):
     """All tuning parameters of a recall."""
 
     model_config = {"extra": "forbid", "alias_generator": to_camel, "populate_by_name": True}  # noqa: RUF012

@@ -47,7 +47,7 @@ def user_folders() -> ModuleType:
 class announced:  # noqa: N801 - it is used as a function; `contextlib` would take a twentieth of a hook's time
     """Write the file while the service runs. A folder that cannot be written is no error: the file only saves time.
 
-    `search` is what decides how the service searches, see `configuration.search_settings`.
+    `search` is what decides how the service searches, see `settings.search_settings`.
     """
 
     def __init__(self, store: str, url: str, *, search: Mapping[str, Any] | None = None) -> None:

@@ -19,7 +19,6 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
-from retentive.checked import plain_message
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -31,6 +30,7 @@ from retentive.errors import (
     VersionConflict,
     describe_error,
 )
+from retentive.lazy_models import plain_message
 from retentive.server.http.request_log import METHODS, route_template
 from retentive.server.http.request_parsing import Handler, StrictRoute
 

@@ -16,8 +16,8 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 import retentive
-from retentive.checked import plain_message
 from retentive.errors import NotFound, RetentiveError, describe_error
+from retentive.lazy_models import plain_message
 from retentive.server.mcp.results import MOST_SHOWN, NOTICE, escaped_json, hit_out, memory_out, memory_result
 from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, ToolScope, make_tools
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from psycopg.pq import Conninfo
 
-from retentive.configuration import public_address
 from retentive.errors import Invalid, unknown_name
+from retentive.settings import public_address
 
 DEADLINE = 10.0
 """Seconds for which reads and writes are retried when the server is lost."""

@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 import apsw
 
-from retentive.configuration import default_store
 from retentive.errors import Conflict, Damaged, Invalid, RetentiveError, Unavailable
 from retentive.extras import pip_install
+from retentive.settings import default_store
 from retentive.stores.sqlite.checkpoints import LOG_PAGES, Checkpoints
 
 if sys.platform != "win32":  # there, processes wait for SQLite's lock in no order

@@ -10,13 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.extras import needs_extra
 from retentive.inference.embedders import Embedder
 from retentive.inference.judge import Judge
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, redacted, to_memory
+from retentive.settings import public_address
 from retentive.stores.base import Store
 from retentive.transfer.formats import DATABASE_FORMAT, detect_format, find_format
 from retentive.transfer.formats.base import (

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError
 
-from retentive.checked import Checked, field
+from retentive.lazy_models import LazyModel, field
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings, Settings
 
 
-class Oven(Checked):
+class Oven(LazyModel):
     """An oven."""
 
     name: str = field(default="oven", description="What it is called.")
@@ -24,7 +24,7 @@ class Oven(Checked):
     shelves: dict[str, Annotated[int, Field(ge=1)]] = field(default_factory=dict)
 
 
-class Kitchen(Checked):
+class Kitchen(LazyModel):
     """A kitchen."""
 
     oven: Oven = Oven()

@@ -51,7 +51,7 @@ def field(*, default: Any = None, default_factory: Callable[[], Any] | None = No
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Checked:
+class LazyModel:
     """Base class of frozen values. Its methods are those of a pydantic model."""
 
     model_config: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -167,7 +167,7 @@ class Checked:
         """Let pydantic check fields of this type."""
         from pydantic_core import core_schema
 
-        def check(value: Any, as_model: Callable[[Any], BaseModel]) -> Checked:
+        def check(value: Any, as_model: Callable[[Any], BaseModel]) -> LazyModel:
             return value if isinstance(value, cls) else cls.model_construct(**_given(as_model(value)))
 
         return core_schema.no_info_wrap_validator_function(
@@ -183,6 +183,6 @@ def _given(model: BaseModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Checked):
+    if isinstance(value, LazyModel):
         return value.model_dump()
     return dict(value) if isinstance(value, dict) else value
