@@ -27,7 +27,7 @@ import numpy as np
 from bench.machine import machine, versions
 from bench.timing import milliseconds, spread
 from retentive.engine import Engine
-from retentive.evaluation.run import open_evaluation_embedder
+from retentive.evaluation.run import all_memories, open_evaluation_embedder
 from retentive.inference.embedders import Embedder, Matrix
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Model
@@ -203,11 +203,7 @@ def measure_coexisting(folder: Path, embedder: Embedder, pairs: int, seed: int) 
             engine.remember(first)
             engine.remember(second)
         total = engine.stats().memories
-        page, current = engine.list(limit=1000), 0
-        current = len(page.memories)
-        while page.next_cursor:
-            page = engine.list(limit=1000, cursor=page.next_cursor)
-            current += len(page.memories)
+        current = sum(1 for _ in all_memories(engine))
         suggested = len(engine.reviews.list())
     return f"coexisting pairs: {pairs:,}; wrongly retired: {total - current}; suggestions raised: {suggested}"
 

@@ -25,6 +25,7 @@ from retentive.models import DEFAULT_PROFILE, Memory, Recall, counted
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings, Settings
 from retentive.stores import open_store
+from retentive.stores.rules import pages
 
 LIMIT = 10
 """How many memories are recalled for each query."""
@@ -178,13 +179,8 @@ def _check_no_others(engine: Engine, stored: set[tuple[str | None, str]], evalua
 def all_memories(engine: Engine, *, project: str | None = None, profile: str | None = None) -> Iterator[Memory]:
     """Yield every memory of a profile, or of one of its projects."""
     scope = engine.scope(project=project, profile=profile)
-    cursor = None
-    while True:
-        page = engine.list(scope, cursor=cursor, limit=PAGE)
+    for page in pages(lambda cursor: engine.list(scope, cursor=cursor, limit=PAGE)):
         yield from page.memories
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def run(

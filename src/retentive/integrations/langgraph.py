@@ -22,6 +22,7 @@ from retentive.extras import needs_extra
 from retentive.integrations.documents import profile_view
 from retentive.models import MAX_NAME, Kind, Memory
 from retentive.pipeline.remember import to_time
+from retentive.stores.rules import pages
 from retentive.tenancy import ProfileView
 
 with needs_extra("retentive.integrations.langgraph", "langgraph"):
@@ -200,13 +201,10 @@ class RetentiveStore(BaseStore):
             depth *= 4
 
     def _all(self, sessions: list[str] | None) -> Iterator[Memory]:
-        cursor = None
-        while True:
-            page = self._view.list(session=sessions, only_session=True, cursor=cursor, limit=1000)
+        for page in pages(
+            lambda cursor: self._view.list(session=sessions, only_session=True, cursor=cursor, limit=1000)
+        ):
             yield from page.memories
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()

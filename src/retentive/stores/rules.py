@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
 from retentive.models import USE_FIELDS, Memory, Scope, counted
 from retentive.stores.base import Scan
 from retentive.stores.sql_codec import to_micros
-from retentive.stores.values import IdempotencyKey, Record, ScanPage
+from retentive.stores.values import IdempotencyKey, Page, Record, ScanPage
 
 PAGE_BYTES = 8_000_000
 """A page ends after this many bytes of text, whatever its limit: a memory can have a million characters."""
@@ -67,15 +67,23 @@ def page_length(sizes: Iterable[int], limit: int) -> int:
     return count
 
 
-def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[ScanPage]:
-    """Yield everything in a store, page by page."""
+AnyPage = TypeVar("AnyPage", Page, ScanPage)
+
+
+def pages(read: Callable[[str | None], AnyPage]) -> Iterator[AnyPage]:
+    """Yield all pages of a listing, of which `read` returns one by its cursor."""
     cursor: str | None = None
     while True:
-        page = store.scan(cursor=cursor, limit=limit)
+        page = read(cursor)
         yield page
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[ScanPage]:
+    """Yield everything in a store, page by page."""
+    return pages(lambda cursor: store.scan(cursor=cursor, limit=limit))
 
 
 def is_within(memory: Memory, scope: Scope | None) -> bool:

@@ -20,7 +20,7 @@ from retentive.errors import Conflict, Invalid
 from retentive.models import Memory, Scope
 from retentive.stores.base import Store
 from retentive.stores.damage import Damage
-from retentive.stores.rules import scan_pages
+from retentive.stores.rules import pages, scan_pages
 from retentive.stores.values import Session
 from retentive.transfer.exporting.jsonl import ExportFilter, ExportResult
 
@@ -77,14 +77,9 @@ def _places(store: Store, session: Session, damaged: list[Damage]) -> Iterator[t
     """Yield the position and the id of each memory of a session; all texts at once may be larger than the memory."""
     project = session.project
     scope = Scope(session.profile, project, (session.name,), only_sessions=True, outside_projects=project is None)
-    cursor: str | None = None
-    while True:
-        page = store.list(scope, cursor=cursor, limit=PAGE)
+    for page in pages(lambda cursor: store.list(scope, cursor=cursor, limit=PAGE)):
         yield from ((memory.position or 0, memory.id) for memory in page.memories)
         damaged += page.damaged
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def _write_others(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.models import Memory, Scope
 from retentive.stores.base import Memories
+from retentive.stores.rules import pages
 from retentive.text.analysis import normalised
 
 CAPTURED = 20_000
@@ -28,14 +29,8 @@ class CapturedMessages:
         return (turn, memory.speaker, _start(memory.text)) in self._known
 
     def _read(self, scope: Scope) -> set[tuple[str | None, str | None, str]]:
-        known: set[tuple[str | None, str | None, str]] = set()
-        cursor = None
-        while True:
-            page = self._store.list(scope, cursor=cursor, limit=500)
-            known |= {(one.source, one.speaker, _start(one.text)) for one in page.memories}
-            cursor = page.next_cursor
-            if cursor is None:
-                return known
+        found = pages(lambda cursor: self._store.list(scope, cursor=cursor, limit=500))
+        return {(one.source, one.speaker, _start(one.text)) for page in found for one in page.memories}
 
 
 def _start(text: str) -> str:

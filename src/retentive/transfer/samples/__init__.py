@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 from retentive.models import Memory
+from retentive.stores.rules import pages
 from retentive.stores.values import Session
 
 if TYPE_CHECKING:
@@ -46,19 +47,17 @@ def read_samples() -> list[dict[str, Any]]:
 
 def remove_samples(engine: Engine) -> int:
     """Delete the sample memories of the engine's profile, and their sessions; return how many there were."""
-    samples: list[Memory] = []
-    for project in {sample["project"] for sample in read_samples()}:
-        cursor = None
-        while True:
-            page = engine.list(project=project, cursor=cursor, limit=1000, include_retired=True)
-            samples += [memory for memory in page if memory.source == SOURCE]
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+    projects = {sample["project"] for sample in read_samples()}
+    samples = [memory for project in projects for memory in _samples_in(engine, project)]
     removed = engine.forget(*(memory.id for memory in samples))
     for project, session in {(memory.project, memory.session) for memory in samples if memory.session is not None}:
         engine.store.drop_session(engine.settings.profile, session, project=project)
     return len(removed)
+
+
+def _samples_in(engine: Engine, project: str) -> Iterator[Memory]:
+    for page in pages(lambda cursor: engine.list(project=project, cursor=cursor, limit=1000, include_retired=True)):
+        yield from (memory for memory in page if memory.source == SOURCE)
 
 
 def load_samples(engine: SampleTarget) -> Sequence[Memory]:
