@@ -158,16 +158,6 @@ def test_an_address_that_no_hook_can_use_is_refused(home: Path, url: str) -> Non
     assert f"--url: the address of the service is http://HOST:PORT, not {url}" in done.stderr
 
 
-def test_on_windows_a_command_has_no_backslash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-    program = ["C:\\Program Files\\Python\\python.exe", "-c", "import sys", "C:\\Lib\\retentive"]
-    apply(plan_install(program, HookOptions(event="", client="codex", store="C:\\Users\\ana\\m.db")))
-    command = json.loads(config_file("codex").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
-    start = '"C:/Program Files/Python/python.exe" -c "import sys" C:/Lib/retentive hook turn-end'
-    assert command == f"{start} --client=codex --store=C:/Users/ana/m.db"
-    assert installed_events("codex") == list(EVENTS)
-
-
 def test_an_installation_in_a_cache_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not in_cache()
     for folder in ("/home/ana/.cache/uv/archive-v0/x1", "/Users/ana/Library/Caches/pipx/x1"):

@@ -146,7 +146,6 @@ def test_lines_that_begin_with_a_byte_order_mark_are_remembered(tmp_path):
     assert json_of("remember", "--jsonl", str(lines))["stored"] == 1
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_only_the_owner_can_read_a_store_and_its_folder_also_after_they_were_opened_up(monkeypatch, tmp_path):
     def modes() -> list[str]:
         return [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in (folder, *sorted(folder.iterdir()))]
@@ -169,7 +168,6 @@ def test_only_the_owner_can_read_a_store_and_its_folder_also_after_they_were_ope
     assert opened == created
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_doctor_tells_about_a_folder_in_which_others_can_replace_the_store(tmp_path):
     folder = tmp_path / "shared"
     folder.mkdir()

@@ -120,7 +120,7 @@ def config(
         options += [name for name, wanted in (("--read-only", read_only), ("--explain", explain)) if wanted]
         built = _stdio_config(client, given, settings, options)
     if built.command and not given.json:
-        typer.echo(shlex.join(built.command) if sys.platform != "win32" else " ".join(built.command))
+        typer.echo(shlex.join(built.command))
     elif client is Client.CODEX and not given.json:
         typer.echo(as_toml(built.settings))
     else:
@@ -253,13 +253,10 @@ def settings_file(client: Client) -> Path:
         return home / _FILES[client]
     if sys.platform == "darwin":
         settings = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        settings = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     else:
         settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     if client is Client.ZED:
-        own = settings / "Zed" if sys.platform == "win32" else home / ".config" / "zed"
-        return own / "settings.json"
+        return home / ".config" / "zed" / "settings.json"
     if client is Client.VSCODE:
         return settings / "Code" / "User" / "mcp.json"
     return settings / "Claude" / "claude_desktop_config.json"
@@ -269,7 +266,7 @@ def program() -> list[str]:
     """The command that starts this installation from any folder."""
     # Not resolved: the Python of a virtual environment is a link, and its target has no access to our packages.
     python = Path(sys.executable).absolute()
-    beside = python.parent / ("retentive.exe" if sys.platform == "win32" else "retentive")
+    beside = python.parent / "retentive"
     return [str(beside)] if os.access(beside, os.X_OK) else [str(python), "-m", "retentive"]
 
 

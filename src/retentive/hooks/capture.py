@@ -6,7 +6,6 @@ long. A process of its own then stores them, after the hook has ended.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -126,11 +125,8 @@ def _start_storing(options: HookOptions, folder: str) -> None:
     import subprocess
 
     words = [sys.executable, "-m", "retentive.hooks.embedded", options.event, *options.words()]
-    detached: dict[str, Any] = {"start_new_session": True}
-    if os.name == "nt":
-        detached = {"creationflags": 0x00000008 | 0x00000200}  # DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP
     silent = subprocess.DEVNULL
-    subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, cwd=folder, **detached)
+    subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, cwd=folder, start_new_session=True)
 
 
 def _now() -> str:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +138,7 @@ def _hook_changes(client: str, program: Sequence[str], options: HookOptions | No
     for event, name in _event_names(client).items():
         kept = list(_without_ours(hooks.get(name), client))
         if options is not None and (options.capture or event in ("session-start", "prompt")):
-            command = _join([*program, "hook", event, *options.words()])
+            command = shlex.join([*program, "hook", event, *options.words()])
             kept.append(_entry(client, command, SESSION_END_SECONDS if event == "session-end" else TIMEOUT_SECONDS))
         if kept:
             hooks[name] = kept
@@ -263,10 +262,3 @@ def read_text(path: Path) -> str | None:
         raise Invalid(f"{path} is not valid UTF-8") from None
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def _join(words: Sequence[str]) -> str:
-    """Return a command for a shell. On Windows that is mostly Git Bash, which drops backslashes: `/` works in all."""
-    if sys.platform == "win32":
-        return subprocess.list2cmdline([word.replace("\\", "/") for word in words])
-    return shlex.join(words)

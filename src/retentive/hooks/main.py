@@ -91,17 +91,14 @@ def _read_input(deadline: float) -> dict[str, Any]:
     """Read standard input to its end, or to the deadline if the client does not close it."""
     if sys.stdin is None or sys.stdin.isatty():
         raise ValueError("a hook reads the JSON of a client on standard input")
-    parts: list[bytes] = []
-    if os.name == "posix":
-        from select import select
+    from select import select
 
-        while sum(map(len, parts)) <= MAX_INPUT and select([0], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            part = os.read(0, 1 << 20)
-            if not part:
-                break
-            parts.append(part)
-    else:
-        parts.append(sys.stdin.buffer.read(MAX_INPUT))
+    parts: list[bytes] = []
+    while sum(map(len, parts)) <= MAX_INPUT and select([0], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        part = os.read(0, 1 << 20)
+        if not part:
+            break
+        parts.append(part)
     sent = loads(b"".join(parts))
     if not isinstance(sent, dict):
         raise TypeError("the client's JSON is not an object")

@@ -7,7 +7,6 @@ hook reads it in each of its runs, which take a few hundredths of a second.
 from __future__ import annotations
 
 import os
-import sys
 from stat import S_ISLNK
 
 from retentive import __version__
@@ -108,17 +107,6 @@ def _running(store: str) -> dict[str, object] | None:
 
 def _runs(pid: int) -> bool:
     """Whether there is a process with this id, of this user."""
-    if sys.platform == "win32":  # where `os.kill` with 0 is not a question but sends Ctrl-C
-        from _winapi import CloseHandle, OpenProcess, WaitForSingleObject
-
-        try:
-            handle = OpenProcess(0x00100000, False, pid)  # SYNCHRONIZE
-        except OSError:
-            return False
-        try:
-            return WaitForSingleObject(handle, 0) != 0  # 0: it has ended
-        finally:
-            CloseHandle(handle)
     try:
         os.kill(pid, 0)
     except OSError:  # there is none, or it belongs to another user
@@ -146,14 +134,13 @@ def remove(path: str) -> None:
 def make_private_folder(path: str) -> None:
     """Create a folder that only this user can use, or make an own one so; `PermissionError` if it is not an own one."""
     os.makedirs(path, mode=0o700, exist_ok=True)
-    if os.name == "posix":
-        state = os.lstat(path)
-        if S_ISLNK(state.st_mode):
-            raise PermissionError(f"{path} is a link; remove it")
-        if state.st_uid != os.getuid():
-            raise PermissionError(f"{path} belongs to another user; remove it, or use a store in a folder of your own")
-        if state.st_mode & 0o077:
-            os.chmod(path, 0o700)
+    state = os.lstat(path)
+    if S_ISLNK(state.st_mode):
+        raise PermissionError(f"{path} is a link; remove it")
+    if state.st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to another user; remove it, or use a store in a folder of your own")
+    if state.st_mode & 0o077:
+        os.chmod(path, 0o700)
 
 
 def write_private(path: str, text: str) -> None:
@@ -169,10 +156,9 @@ def _read(path: str) -> dict[str, object] | None:
     """Return the contents of the file; None if there is none, or if another user could have written it."""
     try:
         with open(path, encoding="utf-8") as file:
-            if os.name == "posix":
-                state = os.fstat(file.fileno())
-                if state.st_uid != os.getuid() or state.st_mode & 0o022:
-                    return None
+            state = os.fstat(file.fileno())
+            if state.st_uid != os.getuid() or state.st_mode & 0o022:
+                return None
             found = loads(file.read())
     except (OSError, ValueError):
         return None

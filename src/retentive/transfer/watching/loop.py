@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,8 +50,7 @@ def folder_lock(store: str, folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # Windows does not delete an open file
-            path.unlink()
+        path.unlink(missing_ok=True)
         lock.release()
 
 
