@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from retentive import Engine
 from retentive.cli.app import app
 from retentive.cli.mcp import program
+from retentive.server.mcp_front import BEHIND
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
@@ -180,6 +181,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_whatever_libraries_print
     ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    buffered[BEHIND] = "1"  # the server itself: its front loads no library
     with subprocess.Popen(command, **pipes, text=True, cwd=tmp_path, env=buffered) as process:
         assert process.stdin
         assert process.stdout
@@ -353,3 +355,26 @@ def test_places_given_before_config_are_refused_instead_of_forgotten():
 
     assert result.exit_code == 2
     assert "after 'config'" in result.stderr
+
+
+def test_what_tools_there_are_is_answered_once_and_before_the_engine_is_imported(tmp_path: Path):
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 2, "method": "ping"},
+    ]
+    sent = "".join(json.dumps(message) + "\n" for message in messages)
+    words = [*program(), "--store", str(tmp_path / "m.db"), "mcp", "--read-only"]
+    ended = subprocess.run(words, input=sent, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+
+    assert [one["id"] for one in answers] == [0, 1, 2]
+    assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
+    assert "read-only" in answers[0]["result"]["instructions"]
+    assert {one["name"] for one in answers[1]["result"]["tools"]} == {"memory_get", "memory_recall", "memory_status"}
+
+    imported = "import sys; from retentive.server import mcp_front; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", imported], capture_output=True, text=True, timeout=60, check=True)
+    assert not {"mcp", "numpy", "pydantic", "typer"} & set(loaded.stdout.split())

@@ -18,6 +18,11 @@ def main() -> None:
 
         if is_hook(words):
             run_hook(words[1:])
+    if "mcp" in words:
+        from retentive.server.mcp_front import is_front, run_front
+
+        if is_front(words):
+            run_front(words)
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from retentive.cli.app import app
