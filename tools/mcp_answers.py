@@ -1,4 +1,4 @@
-"""What the MCP server says of itself, for its front: `src/retentive.server.mcp_front.json`."""
+"""What the MCP server says of itself, for its front: `src/retentive/server/mcp_front.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from retentive.server.mcp_front import BEHIND, MODERN
 
-PAGE = Path(__file__).parents[1] / "src/retentive.server.mcp_front.json"
+PAGE = Path(__file__).parents[1] / "src/retentive/server/mcp_front.json"
 
 
 def mcp_answers() -> str:
