@@ -31,7 +31,7 @@ from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Query
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings
-from retentive.text.analysis import STOP_WORDS
+from retentive.text.language import STOP_WORDS
 
 METRICS = ("any@5", "any@10", "nDCG@10")
 MIN_GAIN = 0.0005

@@ -38,7 +38,7 @@ from retentive.ranking import Tuning, order
 from retentive.ranking.relevance import Relevance, sigmoid
 from retentive.settings import Settings, load_settings
 from retentive.stores.in_memory import InMemoryStore
-from retentive.text.analysis import informative_terms
+from retentive.text.terms import informative_terms
 
 Array = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import pytest
 
 from retentive.pipeline.remember import content_hash
 from retentive.ranking.rank import drop_duplicates
-from retentive.text.analysis import normalised
+from retentive.text.normal_form import normalised
 from tests.ranking.build import hit, ids, memory
 
 

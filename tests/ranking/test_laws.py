@@ -15,7 +15,7 @@ from retentive.ranking import Tuning, rank
 from retentive.ranking.fusion import fuse, scale_all
 from retentive.ranking.lists import RankedList, Ranking
 from retentive.ranking.rank import drop_duplicates
-from retentive.text.analysis import normalised
+from retentive.text.normal_form import normalised
 from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, in_mmr_order, memory, plain, scores, unit
 
 TEXTS = ("Likes tea", "likes tea!", "Lives in Rome", "lives in Rome with a dog", "has a dog", "👍", "")

@@ -12,7 +12,7 @@ from retentive.ranking.fusion import fit, fuse
 from retentive.ranking.lists import Context, Ranking
 from retentive.ranking.rank import pick
 from retentive.ranking.relevance import FAR, Calibration, Coefficients, Relevance
-from retentive.text.analysis import informative_terms
+from retentive.text.terms import informative_terms
 from tests.ranking.build import NOW, memory, plain, retriever
 
 COEFFICIENTS = Coefficients(

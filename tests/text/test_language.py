@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 
-from retentive.text.analysis import STOP_WORDS, detect, index_terms, query_terms
+from retentive.text.language import detect
+from retentive.text.terms import index_terms, query_terms
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from retentive.text.analysis import STOP_WORDS, detect, index_terms, query_terms
     ],
 )
 def test_function_words_and_script_tell_the_language_where_it_is_clear(text: str, language: str | None) -> None:
-    assert detect(text, text.split(), english=STOP_WORDS) == language
+    assert detect(text, text.split()) == language
 
 
 @pytest.mark.parametrize(

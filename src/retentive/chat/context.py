@@ -27,7 +27,7 @@ from retentive.ranking import Tuning
 from retentive.ranking.judged import was_read, why_not_given
 from retentive.ranking.rank import threshold
 from retentive.tenancy import ProfileView
-from retentive.text.analysis import folded_words, normalised
+from retentive.text.normal_form import folded_words, normalised
 from retentive.text.splitting import split_text
 
 Part = Literal["rules", "identity", "facts", "recent", "recalled"]

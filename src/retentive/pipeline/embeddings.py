@@ -31,7 +31,7 @@ from retentive.ranking.judged import CALIBRATION, JudgeCalibration
 from retentive.ranking.relevance import FITTED, KEYWORD, PRIOR_SIZE, Calibration
 from retentive.stores.base import Store
 from retentive.stores.values import KnownVector, Record, SearchRequest, Vector
-from retentive.text.analysis import is_other_language
+from retentive.text.language import is_other_language
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Searchable, Store
 from retentive.stores.damage import left_out
 from retentive.stores.values import StageTimer
-from retentive.text.analysis import informative_terms, is_keywords
 from retentive.text.keyword_syntax import KeywordQuery
 from retentive.text.temporal import period
+from retentive.text.terms import informative_terms, is_keywords
 
 log = logging.getLogger(__name__)
 degraded_log = logging.getLogger(f"{__name__}.degraded")

@@ -38,7 +38,7 @@ from retentive.models import (
 from retentive.pipeline.standing_rules import mark_again
 from retentive.stores.base import Store
 from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
-from retentive.text.analysis import content_hash
+from retentive.text.normal_form import content_hash
 from retentive.text.secrets import without_secrets
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from retentive.ranking.relevance import FITTED_MODELS
 from retentive.stores.base import Searchable
 from retentive.stores.damage import Damage
 from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
-from retentive.text.analysis import has_telling_terms, informative_terms
 from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
+from retentive.text.terms import has_specific_terms, informative_terms
 
 if TYPE_CHECKING:  # which imports this module
     from retentive.pipeline.retrievers import FurtherRetrievers
@@ -404,7 +404,7 @@ def _ranked_lists(
     lists = []
     # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
     general = read.model is not None and read.model.fingerprint not in FITTED_MODELS
-    telling = general or has_telling_terms(query.text)
+    telling = general or has_specific_terms(query.text)
     terms = len(informative_terms(query.text))
     for result in results:
         if not result.ran:

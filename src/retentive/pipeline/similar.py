@@ -14,7 +14,7 @@ from retentive.pipeline.remember import CHANGE
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
 from retentive.stores.values import KnownVector, SearchRequest
-from retentive.text.analysis import index_terms, written_words
+from retentive.text.terms import index_terms, written_words
 
 THRESHOLD = 0.75
 """From this cosine on a memory is reported as similar."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.models import Hit
-from retentive.text.analysis import normalised
+from retentive.text.normal_form import normalised
 
 Vectors = Mapping[str, npt.NDArray[np.float32]]
 

@@ -24,7 +24,7 @@ from retentive.ranking.judged import Judged
 from retentive.ranking.lists import Context, RankedList, Ranking
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
-from retentive.text.analysis import normalised, without_punctuation
+from retentive.text.normal_form import normalised, without_punctuation
 
 NO_CONTEXT = Context()
 

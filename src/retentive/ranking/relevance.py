@@ -25,7 +25,8 @@ from math import exp, log
 from typing import NamedTuple
 
 from retentive.models import Hit, Reason
-from retentive.text.analysis import InformativeTerm, folded_text
+from retentive.text.normal_form import folded_text
+from retentive.text.terms import InformativeTerm
 
 
 class Coefficients(NamedTuple):

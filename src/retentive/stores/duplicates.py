@@ -8,7 +8,7 @@ from typing import Any
 from retentive.errors import Conflict
 from retentive.models import Memory
 from retentive.stores.values import Duplicates
-from retentive.text.analysis import normalised
+from retentive.text.normal_form import normalised
 
 Home = tuple[Any, Any]
 """The profile and the project of a memory, by their names or ids."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from retentive.native import library
-from retentive.text.analysis import MAX_QUERY_TERMS
+from retentive.text.terms import MAX_QUERY_TERMS
 
 K1, B = 0.6, 0.75
 """BM25's term saturation and length normalisation. A repeated word adds little (see docs/ranking.md)."""

@@ -10,13 +10,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from retentive.text.analysis import (
-    InformativeTerm,
-    folded_words,
-    index_terms,
-    informative_terms,
-    sequence_terms,
-)
+from retentive.text.normal_form import folded_words
+from retentive.text.terms import InformativeTerm, index_terms, informative_terms, sequence_terms
 
 _ITEM = re.compile(r'(?P<minus>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
 _PREFIX = re.compile(r"([^\W_]+)\*+")

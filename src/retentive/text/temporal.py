@@ -14,7 +14,8 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from retentive.models import Period
-from retentive.text.analysis import folded_text, informative_terms
+from retentive.text.normal_form import folded_text
+from retentive.text.terms import informative_terms
 from retentive.text.time_tokens import Word, tokens
 from retentive.text.time_words import Table
 

@@ -13,7 +13,8 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from retentive.text.analysis import FUNCTION_WORDS, STOP_WORDS, folded_text
+from retentive.text.language import FUNCTION_WORDS, STOP_WORDS
+from retentive.text.normal_form import folded_text
 from retentive.text.time_words import TABLES, Table
 
 Sorted = tuple[str, float]

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_camel
 
 from retentive.models import Hit, Memory, Reason, Recall, Serializable
-from retentive.text.analysis import informative_terms
+from retentive.text.terms import informative_terms
 
 _MEMORY_FIELDS = tuple(to_camel(name) for name in Memory._fields)
 _FIELDS: dict[type[Any], tuple[tuple[str, str], ...]] = {}

@@ -56,7 +56,7 @@ from retentive.server.mcp.schemas import short_arguments, short_result
 from retentive.stores.rules import home_of
 from retentive.stores.values import Profile
 from retentive.tenancy import ProfileView
-from retentive.text.analysis import is_keywords
+from retentive.text.terms import is_keywords
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from retentive.errors import Invalid
 from retentive.models import Memory, Model, Scope
 from retentive.stores.rules import home_of, is_within
 from retentive.stores.values import PreviousTurn, Record, Vector
-from retentive.text.analysis import index_terms
+from retentive.text.terms import index_terms
 
 NO_TURNS: Mapping[str, PreviousTurn] = {}
 

@@ -12,8 +12,8 @@ from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.in_memory.entries import Entry, Session, session_of
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
-from retentive.text.analysis import query_terms
 from retentive.text.bm25 import BM25, count_scored, ordering_terms, rare_terms, searching_terms
+from retentive.text.terms import query_terms
 
 
 @dataclass(eq=False)

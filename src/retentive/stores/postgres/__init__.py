@@ -44,7 +44,7 @@ from retentive.stores.values import (
     Vector,
     no_progress,
 )
-from retentive.text.analysis import LAST, index_terms
+from retentive.text.terms import LAST, index_terms
 
 REMOVE_BATCH = 1000
 """How many memories of a scope are deleted in one transaction."""

@@ -13,7 +13,8 @@ from retentive.stores.postgres.search_stats import ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memories
-from retentive.text.analysis import content_hash, index_terms
+from retentive.text.normal_form import content_hash
+from retentive.text.terms import index_terms
 
 _SQL = Statements("repair")
 _TEXT_HASH = 5 + 18

@@ -192,7 +192,7 @@ def half_precision_error(vector: Vector) -> float:
 
 
 def _quoted(term: str) -> str:
-    # Terms contain neither quotes nor backslashes (see retentive.text.analysis), so that any text is a safe query.
+    # Terms contain neither quotes nor backslashes (see retentive.text.terms), so that any text is a safe query.
     return f"'{term}'"
 
 

@@ -18,8 +18,8 @@ from retentive.stores.postgres.connections import Execute
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, to_micros
-from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
+from retentive.text.terms import MAX_QUERY_TERMS, query_terms
 
 IDENTITY = KIND_NUMBERS["identity"]
 

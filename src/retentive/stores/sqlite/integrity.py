@@ -20,7 +20,8 @@ from retentive.stores.sqlite.connections import SIDE_FILES
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys
 from retentive.stores.sqlite.vector_blocks import WRONG_LENGTHS, record_type, signs, stale_keys
-from retentive.text.analysis import content_hash, index_terms
+from retentive.text.normal_form import content_hash
+from retentive.text.terms import index_terms
 
 
 def problems(connection: apsw.Connection) -> list[str]:

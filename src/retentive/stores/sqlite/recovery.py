@@ -22,7 +22,7 @@ from retentive.stores.sql_codec import from_micros, to_memories
 from retentive.stores.sqlite.connections import MIGRATIONS
 from retentive.stores.sqlite.raw_pages import RawPages, RawRow, RawText
 from retentive.stores.values import Judgement, Record
-from retentive.text.analysis import content_hash
+from retentive.text.normal_form import content_hash
 
 _BATCH = 500
 _FIELDS = (

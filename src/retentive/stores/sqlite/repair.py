@@ -20,7 +20,8 @@ from retentive.stores.sqlite.integrity import page_problems
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope, by_keys, id_of, storable_ids, unchecked
 from retentive.stores.sqlite.row_changes import add_keywords, mark_unindexed
-from retentive.text.analysis import content_hash, index_terms
+from retentive.text.normal_form import content_hash
+from retentive.text.terms import index_terms
 
 _SCOPE_COLUMNS = "profile, project, session, kind"
 _MISSING = """

@@ -33,8 +33,8 @@ from retentive.stores.sqlite.memory_table import (
 from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
-from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, K1, B, count_scored, ordering_terms, rare_terms, searching_terms, spaced
+from retentive.text.terms import LAST, query_terms
 
 MAX_COUNTED = 20_000
 """A term is counted in a scope if it cannot have more memories there than this (about a millisecond for as many)."""
@@ -528,5 +528,5 @@ def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple
 
 
 def _fts_query(terms: Sequence[str], fts_filter: str) -> str:
-    # Terms contain no quotes (see retentive.text.analysis), so quoting them makes any text a safe query.
+    # Terms contain no quotes (see retentive.text.terms), so quoting them makes any text a safe query.
     return "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + fts_filter

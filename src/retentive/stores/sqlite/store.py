@@ -64,7 +64,7 @@ from retentive.stores.values import (
     Vector,
     no_progress,
 )
-from retentive.text.analysis import index_terms
+from retentive.text.terms import index_terms
 
 
 class SqliteStore:

@@ -28,7 +28,7 @@ from retentive.errors import Invalid, RetentiveError
 from retentive.models import Memory, Model, check_name
 from retentive.pipeline.remember import Draft, to_memory, to_time
 from retentive.stores.values import Judgement, Vector
-from retentive.text.analysis import content_hash
+from retentive.text.normal_form import content_hash
 from retentive.transfer.formats.base import (
     ImportEntry,
     ImportIssue,

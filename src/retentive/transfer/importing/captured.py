@@ -5,7 +5,7 @@ from __future__ import annotations
 from retentive.models import Memory, Scope
 from retentive.stores.base import Memories
 from retentive.stores.rules import pages
-from retentive.text.analysis import normalised
+from retentive.text.normal_form import normalised
 
 CAPTURED = 20_000
 """Of a longer message, hooks store this many characters."""

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.text.analysis import (
+from retentive.text.bm25 import BM25, rare_terms
+from retentive.text.language import STOP_WORDS
+from retentive.text.normal_form import normalised
+from retentive.text.terms import (
     MAX_QUERY_TERMS,
     MAX_TERM,
-    STOP_WORDS,
     _any_chunk,
     _chunks,
-    has_telling_terms,
+    has_specific_terms,
     index_terms,
-    normalised,
     written_words,
 )
-from retentive.text.analysis import query_terms as terms_asked_for
-from retentive.text.bm25 import BM25, rare_terms
+from retentive.text.terms import query_terms as terms_asked_for
 
 
 def query_terms(text: str) -> list[str]:
@@ -317,7 +317,7 @@ def test_fts5_takes_each_term_as_one_token(text: str):
     ],
 )  # fmt: skip
 def test_one_word_an_identifier_or_another_language_tells_what_is_meant(query: str) -> None:
-    assert has_telling_terms(query)
+    assert has_specific_terms(query)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_one_word_an_identifier_or_another_language_tells_what_is_meant(query: s
     ],
 )  # fmt: skip
 def test_numbers_dates_and_plain_english_do_not(query: str) -> None:
-    assert not has_telling_terms(query)
+    assert not has_specific_terms(query)
 
 
 def test_a_term_is_shown_by_the_word_that_it_comes_from() -> None:

@@ -1,30 +1,25 @@
-"""Turn text into index terms, query terms and a normal form, the same for every store.
+"""Turn text into index terms and query terms, the same for every store.
 
 Case and diacritics are folded and English words stemmed. Words of a text in another language have a second term, their
 stem in that language, beside the English one: both sides of a match need not be detected. An identifier
 (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`) is one term as typed, beside its pieces. Runs of CJK give single
 characters and pairs, an emoji is a term of its own. A term contains no white space and no quote, so it can be handed to
 any full-text engine as one token.
-
-The language of a text is detected by its script and its function words. One is named only where the evidence is clear,
-and never English, which is stemmed without being detected.
-
-The normal form of a text tells whether two texts are the same; the content hash of a memory is made of it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import zip_longest
 from typing import NamedTuple
 
 import Stemmer
+
+from retentive.text.language import STOP_WORDS, detect
+from retentive.text.normal_form import folded_text, folded_words
 
 MAX_TERM = 100
 MAX_QUERY_TERMS = 64
@@ -41,23 +36,9 @@ _CJK = (
 )
 _SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _ASCII_CHUNK = re.compile(rf"[a-z0-9]+(?:['{_JOINERS}][a-z0-9]+)*(?:\+\+|#)?")
-_ALPHANUMERIC = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
-
-_STOP_WORDS = """
-    a about after again all also am an and any are as at be because been before being but by can could did do does
-    doing done dont down during each few for from further get gets got had has have having he her here hers
-    herself him himself his how i if in into is it its itself just let like me more most much my myself no nor not
-    now of off on once one only or other our ours out over own same she should so some such than that the their
-    theirs them themselves then there these they this those through to too under until up us very was we were what
-    when where which while who whom whose why will with would you your yours yourself yourselves didnt doesnt isnt
-    wasnt arent werent cant couldnt wouldnt shouldnt wont havent hasnt hadnt tell know remember recall please
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that do not tell what a query is about."""
 
 
 class _Stems(dict[str, str]):
@@ -108,11 +89,6 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[{marks}]+[^\W\d_]*)*")
 
 
-@cache
-def _other_script() -> re.Pattern[str]:
-    return re.compile("[\u0370-\u1cff\u2c00-\ud7ff\uf900-\ufaff]")
-
-
 def _chunks(folded: str) -> Iterator[re.Match[str]]:
     """The runs of a folded text: the last group of a match is `cjk`, `symbol`, or else a word."""
     return (_ASCII_CHUNK if folded.isascii() else _any_chunk()).finditer(folded)
@@ -133,7 +109,7 @@ def index_terms(text: str) -> list[str]:
             else:
                 _add_chunk(chunk, terms)
         return terms + _language_terms(text, chunks)
-    folded = _folded(text)
+    folded = folded_text(text)
     for match in _chunks(folded):
         if match.lastgroup == "cjk":
             run = match[0]
@@ -168,7 +144,7 @@ def query_terms(text: str) -> tuple[str, ...]:
     """Return the distinct terms of a query in order, without stop words unless there is nothing else."""
     found: dict[str, bool] = {}
     text = text[:MAX_QUERY_LENGTH]
-    folded = text.lower() if text.isascii() else _folded(text)
+    folded = folded_text(text)
     for match in _chunks(folded):
         chunk = match[0]
         if match.lastgroup == "cjk" and len(chunk) > 1:
@@ -182,8 +158,8 @@ def query_terms(text: str) -> tuple[str, ...]:
             found.update((term, informative or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
-    telling = [term for term, informative in found.items() if informative] or list(found)
-    return tuple(dict.fromkeys(telling + _language_terms(text, folded.split())))
+    specific = [term for term, informative in found.items() if informative] or list(found)
+    return tuple(dict.fromkeys(specific + _language_terms(text, folded.split())))
 
 
 _SOCIAL_WORDS = """
@@ -275,7 +251,7 @@ def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
     return tuple(found)
 
 
-def has_telling_terms(text: str) -> bool:
+def has_specific_terms(text: str) -> bool:
     """Whether a keyword match means much even in a short memory.
 
     It does if the query is one word, has an identifier such as ERR_CONN_42 or v2.13.0, or is in another language than
@@ -287,7 +263,7 @@ def has_telling_terms(text: str) -> bool:
         return True
     if not text.isascii() and _cjk_run().search(text):
         return True
-    return detect(text, folded_text(text).split(), english=STOP_WORDS) is not None
+    return detect(text, folded_text(text).split()) is not None
 
 
 def _is_identifier(token: str) -> bool:
@@ -296,7 +272,7 @@ def _is_identifier(token: str) -> bool:
 
 def _language_terms(text: str, words: list[str]) -> list[str]:
     """The stems of the words in the text's language, where they differ from the English ones."""
-    language = detect(text, words, english=STOP_WORDS)
+    language = detect(text, words)
     if language is None:
         return []
     stems = _other_stems.get(language)
@@ -305,18 +281,10 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
     found = []
     # Stemmers know letters with their diacritics, so words are folded after they are stemmed.
     for word in _word_pattern().findall(unicodedata.normalize("NFC", text).lower()):
-        stem = _folded(stems[word[:MAX_TERM]])
-        if stem != _stems[_folded(word)[:MAX_TERM]]:
+        stem = folded_text(stems[word[:MAX_TERM]])
+        if stem != _stems[folded_text(word)[:MAX_TERM]]:
             found += stem.split()  # one character may fold to several words
     return found
-
-
-def is_other_language(text: str) -> bool:
-    """Whether a text is clearly not English: by its function words, or because most letters are of another script."""
-    letters = sum(letter.isalpha() for letter in text)
-    if letters and len(_other_script().findall(text)) > letters / 2:
-        return True
-    return detect(text, _folded(text).split(), english=STOP_WORDS) is not None
 
 
 def written_words(text: str) -> dict[str, str]:
@@ -327,23 +295,6 @@ def written_words(text: str) -> dict[str, str]:
         for term in index_terms(word):
             found.setdefault(term, term if is_cjk else word)
     return found
-
-
-def folded_words(text: str) -> list[str]:
-    """Return the words of a text with case and diacritics folded, not stemmed."""
-    words: list[str] = _ALPHANUMERIC.findall(text.lower() if text.isascii() else _folded(text))
-    return words
-
-
-def folded_text(text: str) -> str:
-    """Return a text with case and diacritics folded."""
-    return text.lower() if text.isascii() else _folded(text)
-
-
-def _folded(text: str) -> str:
-    """Fold case, Unicode form and diacritics."""
-    decomposed = unicodedata.normalize("NFKD", text).casefold().replace("\u2019", "'")
-    return unicodedata.normalize("NFC", _DIACRITICS.sub("", decomposed))
 
 
 def _add_chunk(chunk: str, terms: list[str]) -> None:
@@ -371,150 +322,3 @@ def _split_apostrophes(chunk: str) -> list[str]:
         elif tail not in _ENDINGS:
             pieces.append(tail)
     return [piece for piece in pieces if piece]
-
-
-class _Script(NamedTuple):
-    """A script, and the language that is written in it: the first whose own letters are in the text."""
-
-    letters: re.Pattern[str]
-    languages: tuple[tuple[str, str | None], ...]
-
-    def matches(self, text: str) -> bool:
-        """Whether at least a third of the text is in this script; a Greek letter in a formula is not a Greek text."""
-        return 3 * len(self.letters.findall(text)) >= len(text)
-
-    def language(self, text: str) -> str | None:
-        """The language of a text in this script, or None if it has no stemmer."""
-        return next(name for letters, name in self.languages if not letters or not set(letters).isdisjoint(text))
-
-
-_SCRIPTS = (
-    _Script(re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), (("", "greek"),)),
-    _Script(re.compile("[\u0531-\u058f]"), (("", "armenian"),)),
-    _Script(re.compile("[\u0b80-\u0bff]"), (("", "tamil"),)),
-    _Script(re.compile("[\u0900-\u097f]"), (("", "hindi"),)),
-    _Script(re.compile("[\u0600-\u06ff]"), (("\u067e\u0686\u0698\u06af\u06cc", "persian"), ("", "arabic"))),
-    _Script(
-        re.compile("[\u0400-\u04ff]"),
-        (("\u0452\u0458\u0459\u045a\u045b\u045f", "serbian"), ("\u0454\u0456\u0457\u0491", None), ("", "russian")),
-    ),
-)
-
-FUNCTION_WORDS = {
-    "catalan": "els amb aquest aquesta meva meu perque quan molt tambe pero dels",
-    "czech": "jsem jsi jste byl byla neni ktery ktera ale jak kde kdy jeho nebo uz",
-    "danish": "og ikke jeg det er af hvad hvor hvem som til har ved blev mig dig eller",
-    "dutch": "het een en ik niet zijn voor maar ook mijn jij hij waar wanneer wie deze heeft naar werd bij",
-    "finnish": "ja ei etta mina sina han olen mutta kun mita missa tama oli ovat myos kuka",
-    "french": "le les des une est et je tu il elle nous vous que qui dans pas sur avec mon mes ses aux ce cette "
-    "quand pourquoi comment ont sont etait quel quelle du",
-    "german": "der die das und ist nicht ich ein eine einen zu den mit sich auf dem des von wir sie er es im auch "
-    "wie wo wer wann warum habe haben bist wird mein meine dein welche welcher wurde durch nach bei",
-    "hungarian": "az es hogy nem egy volt vagy mikor hol ez meg csak mint milyen",
-    "indonesian": "yang dan di ini itu saya tidak dengan untuk dari ke pada apa mana kapan kami adalah",
-    "italian": "il gli di che non con del della dei delle sono mio mia dove quando quale ho ha nel nella una "
-    "era cosa chi",
-    "norwegian": "og ikke jeg det er av hva hvor hvem som til har ved ble meg deg eller",
-    "polish": "nie sie jest jak gdzie kiedy czy dla od byl byla moj moja ktory ktora przez oraz",
-    "portuguese": "os uma do da dos das em na nas que com para por meu minha seu sua nao voce eu ele ela onde quando "
-    "qual como foi sao",
-    "romanian": "si este nu pe cu unde cand mai sunt meu din fost pentru ce ca",
-    "spanish": "el los las una es y en que de por con para mi su del al yo ella donde cuando cual como muy pero se lo "
-    "fue esta que",
-    "swedish": "och att det ar som pa jag inte har med den till av om nar vad vem ett blev",
-    "turkish": "ve bir bu ne icin ben sen degil ile cok nerede zaman hangi olarak daha gibi",
-}
-_LANGUAGES: dict[str, list[str]] = {}
-for _language, _words in FUNCTION_WORDS.items():
-    for _word in dict.fromkeys(_words.split()):
-        _LANGUAGES.setdefault(_word, []).append(_language)
-
-
-def detect(text: str, words: Iterable[str], *, english: frozenset[str]) -> str | None:
-    """The name of the language, as the stemmer spells it; None for English and where it is not clear.
-
-    `words` are the folded words of the text, `english` are English function words. Two different function words decide
-    (one, if the text has at most six words), if they outnumber those of English and of every other language.
-    """
-    if not text.isascii():
-        script = next((one for one in _SCRIPTS if one.matches(text)), None)
-        if script is not None:
-            return script.language(text)
-    seen = set(words)
-    found = [language for word in seen if word in _LANGUAGES for language in _LANGUAGES[word]]
-    if not found:
-        return None
-    (best, count), *others = Counter(found).most_common(2)
-    needed = 1 if len(seen) <= 6 else 2
-    if count < needed or count <= len(seen & english) or (others and others[0][1] == count):
-        return None
-    return best
-
-
-# The normal form
-
-_MEANINGFUL = "#@%&/\\"
-"""Punctuation that changes the meaning: C is not C#."""
-
-
-class _Blanks(dict[int, str]):
-    """Maps punctuation, white space and control characters to spaces. Symbols and marks stay: 👍 is not 👎.
-
-    So does what this Python's version of Unicode does not know: it may be a letter.
-    """
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        category = unicodedata.category(char)
-        blank = category[0] in "PZC" and category != "Cn" and char not in _MEANINGFUL
-        self[code] = " " if blank else char
-        return self[code]
-
-
-_BLANKS = _Blanks()
-
-
-_SIGNS = re.compile(
-    r"(?<![^\W_])[-\u2013\u2212]+(?=[.$€£]?[^\W_])"  # a minus or an option, but no hyphen and no bullet
-    r"|(?<=\d)[-.,:\u2013](?=\d)"  # 3.5 is not 3-5
-    r"|(?<![^\W_])\.(?=\d)"  # .5 is not 5
-    r"|!(?==)|(?<![^\W_])!(?=[^\W_]|\()"  # x != y is not x = y, and !done is not done
-    r"|(?<=[^\W_])\*{1,2}(?=\d)|(?<=\d)\*{1,2}(?=[^\W_])"  # 2*3
-    r"|[:;]-?[()]"  # :) is not :(
-)
-"""Punctuation that changes the meaning where it stands."""
-
-_DASHES = str.maketrans("\u2013\u2212", "--")
-
-
-def normalised(text: str) -> str:
-    """Normalise case, white space, punctuation and Unicode form. Punctuation that changes the meaning is kept."""
-    folded = _case_folded(text)
-    parts = _SIGNS.split(folded)
-    if len(parts) == 1:
-        return _blanked(folded)
-    signs = [sign.translate(_DASHES) for sign in _SIGNS.findall(folded)]
-    kept = "".join(part.translate(_BLANKS) + sign for part, sign in zip_longest(parts, signs, fillvalue=""))
-    return " ".join(kept.split())
-
-
-def without_punctuation(text: str) -> str:
-    """Normalise case, white space, all punctuation and Unicode form; texts that differ here differ when `normalised`.
-
-    The content hash of stored memories is made of this form.
-    """
-    return _blanked(_case_folded(text))
-
-
-def _case_folded(text: str) -> str:
-    return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-
-
-def _blanked(folded: str) -> str:
-    # A text of punctuation alone ("?!") is its own normal form: two different ones are not the same.
-    return " ".join(folded.translate(_BLANKS).split()) or folded.strip()
-
-
-def content_hash(text: str) -> str:
-    """A hash of the text that ignores case, white space and punctuation."""
-    return hashlib.blake2b(without_punctuation(text).encode(), digest_size=16).hexdigest()
