@@ -3,8 +3,6 @@
 CLONES has a folder for each repository, by owner and name: `CLONES/emorynlp/FriendsQA`. Which repositories there are,
 at which commit, and what is taken, is in `sources.toml`. A source whose repository or file is not there is named and
 left out. Texts that also occur in a folder given with `--without` (evaluation sets) are removed.
-
-With `--unlabelled` it writes the conversations and texts without labels that an embedder is distilled with.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from training import packed
-from training.sources import CONVERSATIONS, PASSAGES, TEXTS, UNLABELLED_CONVERSATIONS, UNLABELLED_TEXTS
+from training.sources import CONVERSATIONS, PASSAGES, TEXTS
 from training.sources.reading import Line
 
 Read = TypeVar("Read")
@@ -67,8 +65,7 @@ class Counts(NamedTuple):
 class Builder:
     """Reads the clones that are there, one source at a time; `missing` says what is not there."""
 
-    def __init__(self, clones: Path, forbidden: set[str], *, unlabelled: bool = False) -> None:
-        self._unlabelled = unlabelled
+    def __init__(self, clones: Path, forbidden: set[str]) -> None:
         listed = tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))["source"]
         self._folders = {
             name: clones / one["repository"] for one in listed for name in (one["name"], *one.get("also", ()))
@@ -79,8 +76,8 @@ class Builder:
 
     def conversations(self) -> Iterator[dict[str, Any]]:
         """Lines of `conversations.jsonl.xz`; a conversation with a turn of an evaluation set is left out whole."""
-        for name, read in (UNLABELLED_CONVERSATIONS if self._unlabelled else CONVERSATIONS).items():
-            found = [one for one in self._read(name, read) if one.questions or self._unlabelled]
+        for name, read in CONVERSATIONS.items():
+            found = [one for one in self._read(name, read) if one.questions]
             kept = [one for one in found if not any(self._known(turn.text) for turn in one.turns)]
             turns, questions = sum(len(one.turns) for one in kept), sum(len(one.questions) for one in kept)
             self._count(Counts("conversations", name, len(kept), turns, questions, len(found) - len(kept)))
@@ -92,7 +89,7 @@ class Builder:
 
     def texts(self) -> Iterator[dict[str, Any]]:
         """Lines of `texts.jsonl.xz`."""
-        yield from self._lines("texts", UNLABELLED_TEXTS if self._unlabelled else TEXTS, "text")
+        yield from self._lines("texts", TEXTS, "text")
 
     def _lines(self, file: str, readers: Readers, field: str) -> Iterator[dict[str, Any]]:
         """Each line once, whatever its case and its source."""
@@ -135,13 +132,10 @@ def main() -> None:
     parser.add_argument("clones", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--without", type=Path, action="append", default=[], help="Folder of an evaluation set.")
-    parser.add_argument("--unlabelled", action="store_true", help="Conversations and texts without labels.")
     options = parser.parse_args()
-    builder = Builder(options.clones, evaluation_shingles(options.without), unlabelled=options.unlabelled)
+    builder = Builder(options.clones, evaluation_shingles(options.without))
     options.out.mkdir(parents=True, exist_ok=True)
     files = {"conversations": builder.conversations, "passages": builder.passages, "texts": builder.texts}
-    if options.unlabelled:
-        del files["passages"]
     for name, lines in files.items():
         count = packed.write(options.out / f"{name}.jsonl.xz", lines())
         print(f"{name}: {count:,} lines written", flush=True)

@@ -42,12 +42,6 @@ class Texts:
         one = torch.ones_like(chosen)
         return Pieces([one * 0, self.start[chosen], one], [one, self.length[chosen], one])
 
-    def before_alone(self, chosen: Tensor) -> Pieces:
-        """[CLS] context [SEP] of each text; without a context, [CLS] [SEP]."""
-        one = torch.ones_like(chosen)
-        start, length, _ = self._context(chosen)
-        return Pieces([one * 0, start, one], [one, length, one])
-
     def with_context(self, chosen: Tensor) -> Pieces:
         """[CLS] text [SEP] context [SEP]; without a context the same as alone."""
         one = torch.ones_like(chosen)

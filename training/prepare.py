@@ -3,9 +3,6 @@
 DATA is the folder of the packed files, DEV the folder of the development sets (which are only measured on), MODEL a
 folder with `tokenizer.json`. OUT is one compressed file for the trainer, so that no text is tokenised on the GPU
 machine. All tokens are in one array; a text is a start and a length.
-
-`python -m training.prepare --unlabelled FOLDER MODEL OUT` does the same for texts and conversations without labels, in
-`texts.jsonl.xz` and `conversations.jsonl.xz`.
 """
 
 from __future__ import annotations
@@ -81,17 +78,6 @@ def prepare(data: Path, dev: Path, tokenizer: Any) -> dict[str, np.ndarray]:
     print(f"n: {len(train):,} conversations ({len(kept)} kept out), {len(arrays['turns']):,} turns, ", end="")
     print(f"{len(arrays['queries']):,} queries, {len(arrays['passage_pairs']):,} passages, ", end="")
     print(f"{len(arrays['tokens']):,} tokens")
-    return arrays
-
-
-def prepare_unlabelled(folder: Path, tokenizer: Any) -> dict[str, np.ndarray]:
-    """The arrays of texts and conversations without labels."""
-    pool = Pool(tokenizer)
-    lines = read(folder / "conversations.jsonl.xz")
-    arrays = _turns(pool, tokenizer, [Conversation.from_dict({"questions": []} | line) for line in lines])
-    arrays["texts"] = pool.add([line["text"] for line in read(folder / "texts.jsonl.xz")], TEXT_TOKENS)
-    arrays["tokens"] = pool.tokens()
-    print(f"n: {len(arrays['turns']):,} turns, {len(arrays['texts']):,} texts, {len(arrays['tokens']):,} tokens")
     return arrays
 
 
@@ -209,14 +195,13 @@ def load(path: Path) -> dict[str, np.ndarray]:
 def main() -> None:
     """Write the file of the trainer."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--unlabelled", action="store_true")
     parser.add_argument("paths", type=Path, nargs="+")
     options = parser.parse_args()
     *folders, model, out = options.paths
     tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    arrays = prepare_unlabelled(*folders, tokenizer) if options.unlabelled else prepare(*folders, tokenizer)
+    arrays = prepare(*folders, tokenizer)
     save(out, arrays)
     print(f"{out}: {out.stat().st_size / 2**20:.1f} MiB")
 

@@ -1,7 +1,7 @@
 """Fit the cross-encoder to conversations, then score all candidates: `python -m training.teacher FOLDER OUT`.
 
 FOLDER has `data.npz.xz` (of `training.prepare`), `bge.onnx.xz` and `reranker.onnx.xz`. OUT gets the candidates and
-their scores, and four layers of the teacher as the start of its student.
+their scores.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from training.candidates import Candidates, save_candidates
 from training.device_data import Data, Texts, open_weights
 from training.losses import agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
-from training.weight_files import save_weights
-from training.weights import keep_layers
 
 SEED = 15
 QUERIES, PASSAGES, READ = 72, 40, 14
@@ -30,8 +28,6 @@ QUERIES, PASSAGES, READ = 72, 40, 14
 RATE = 2e-5
 KEEP = 0.6
 """The weight of agreement with the teacher as it was."""
-
-STUDENT_LAYERS = [1, 4, 8, 11]
 
 
 @torch.no_grad()
@@ -155,7 +151,6 @@ def main() -> None:
     _clock("scored", began)
     options.out.mkdir(parents=True, exist_ok=True)
     save_candidates(options.out / "candidates.npz", queries, passages)
-    save_weights(options.out, "student-start", keep_layers(fitted.weights(), STUDENT_LAYERS), limit=127)
     _clock("saved", began)
 
 

@@ -3,9 +3,6 @@
 FOLDER has `data.npz.xz`, `bge.onnx.xz` and `candidates.npz` (of `training.teacher`). OUT gets the weights. A query's
 vector is compared with those of turns alone and of turns with the one before them; the better of the two counts as
 well, because a memory may have both.
-
-With `--start TRAINED` and `--layers`, a student with some layers of the trained embedder in that folder is trained
-instead: it also follows the vectors of the trained one (`--follow`).
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ from training.losses import TEACHER_TEMPERATURE, agreement, evidence, some_candi
 from training.recipe import read_options
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
 from training.speed import steps_in
-from training.weight_files import load_weights, save_weights
-from training.weights import keep_layers, layers
+from training.weight_files import save_weights
 
 STEP_TOKENS = 48_000
 """Tokens in one batch of a step: few large batches, of texts of about the same length."""
@@ -57,12 +53,6 @@ class Recipe:
     passage_keep: float = 0.6
     keep: float = 2.0
     mean_share: float = 0.25
-    start: str = ""
-    """The folder of a trained embedder to begin with, instead of `bge.onnx.xz`."""
-    layers: str = ""
-    """The layers that are kept of the model to begin with, such as 1,3,5,7,9,11; all if empty."""
-    follow: float = 0.0
-    """The weight of being close to the vectors of the model to begin with, on all texts of a step."""
     seconds: float = 0.0
     """If set, the number of steps is what fits into this time by the speed of a few, instead of `steps`."""
 
@@ -74,10 +64,9 @@ class Trainer:
         self.recipe = recipe
         self.data = data = Data(folder / "data.npz.xz", device)
         self.queries, self.found_passages = load_candidates(folder / "candidates.npz", device)
-        start = load_weights(Path(recipe.start), "embedder") if recipe.start else open_weights(folder / "bge.onnx.xz")
+        start = open_weights(folder / "bge.onnx.xz")
         self.base = Bert(start).to(device).eval()
-        chosen = [int(at) for at in recipe.layers.split(",")] if recipe.layers else list(range(layers(start)))
-        self.model = Bert(keep_layers(start, chosen)).to(device).train()
+        self.model = Bert(start).to(device).train()
         arrays = data.arrays
         often = weights_of(arrays["sources"], arrays["query_source"], SOURCE_WEIGHT)
         counts = weights_of(arrays["sources"], arrays["query_source"], EVIDENCE_WEIGHT)
@@ -89,8 +78,6 @@ class Trainer:
         self.turn_conversation = torch.searchsorted(bounds, numbers, right=True) - 1
         self.kept = measure.vectors(self.base, data.pool, data.texts)
         self.kept_turns = measure.vectors(self.base, data.pool, data.turns)
-        self.kept_context = measure.vectors(self.base, data.pool, data.turns, context=True)
-        self.kept_queries = measure.vectors(self.base, data.pool, data.queries)
         self.kept_passages = measure.vectors(self.base, data.pool, data.passages)
         self.kept_passage_queries = measure.vectors(self.base, data.pool, data.passage_queries)
         self.long_turns = (data.turns.length > 60).nonzero()[:, 0]
@@ -109,7 +96,6 @@ class Trainer:
         present = number >= 0
         unique, where = torch.unique(number.clamp(min=0), return_inverse=True)
         query, turns = self.vectors(data.queries.alone(asked)), self.vectors(data.turns.alone(unique))
-        far = [_distance(query, self.kept_queries[asked]), _distance(turns, self.kept_turns[unique])]
         scores = query @ turns.T / recipe.temperature
         alone, context = (table[asked].gather(1, columns) for table in (self.queries.alone, self.queries.context))
         mean = (alone + context) / 2
@@ -127,13 +113,11 @@ class Trainer:
         losses["label"] = (weight * evidence(scores, gold, (known | elsewhere) & ~gold)).mean()
         if recipe.context:
             in_context = self.vectors(data.turns.with_context(unique))
-            far.append(_distance(in_context, self.kept_context[unique]))
             read = query @ in_context.T / recipe.temperature
             best = torch.maximum(scores, read)
             losses["distil_context"] = agreement(read.gather(1, where), mean, present).mean()
             losses["distil_best"] = agreement(best.gather(1, where), mean, present).mean()
             losses["label_best"] = (weight * evidence(best, gold, (known | elsewhere) & ~gold)).mean()
-        losses["follow"] = torch.stack(far).mean()
         return losses
 
     def passages(self) -> dict[str, Tensor]:
@@ -144,7 +128,6 @@ class Trainer:
         number = self.found_passages.number[asked].gather(1, columns)
         unique, where = torch.unique(number, return_inverse=True)
         query, texts = self.vectors(data.passage_queries.alone(asked)), self.vectors(data.passages.alone(unique))
-        far = [_distance(query, self.kept_passage_queries[asked]), _distance(texts, self.kept_passages[unique])]
         scores = query @ texts.T / recipe.temperature
         teacher = self.found_passages.alone[asked].gather(1, columns)
         is_gold = self.found_passages.gold[asked].gather(1, columns)
@@ -159,7 +142,6 @@ class Trainer:
             "passage_keep": agreement(scores, TEACHER_TEMPERATURE * then, every).mean(),
             "passage_distil": agreement(scores.gather(1, where), teacher, torch.ones_like(is_gold)).mean(),
             "passage_label": evidence(scores, gold, ~gold & ~unsure).mean(),
-            "passage_follow": torch.stack(far).mean(),
         }
 
     def keeping(self) -> Tensor:
@@ -188,8 +170,6 @@ class Trainer:
             "passage_label": recipe.passage_label,
             "passage_keep": recipe.passage_keep,
             "keep": recipe.keep,
-            "follow": recipe.follow,
-            "passage_follow": recipe.follow,
         }
         total = torch.stack([share[name] * part for name, part in parts.items()]).sum()
         return total, parts

@@ -123,13 +123,3 @@ def _module(output: str) -> str:
 def layers(weights: Weights) -> int:
     """How many layers the model has."""
     return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
-
-
-def keep_layers(weights: Weights, chosen: list[int]) -> Weights:
-    """The model with only these layers, in this order."""
-    kept = {name: array for name, array in weights.items() if not name.startswith("encoder.layer.")}
-    for new, old in enumerate(chosen):
-        for name, array in weights.items():
-            if name.startswith(f"encoder.layer.{old}."):
-                kept[name.replace(f"layer.{old}.", f"layer.{new}.", 1)] = array
-    return kept

@@ -8,17 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import tokenizers
 from training.build import Builder, evaluation_shingles
 from training.heldout import write_sets
 from training.packed import Conversation, Question, Turn, held_out_groups, read_conversations, split_held_out, write
-from training.prepare import prepare_unlabelled
 from training.questions import ask_about, asked_turns, rename_speakers, word_weights
 from training.sampling import PER_VISIT, QuerySampler, choose, weights_of
-from training.sources import CONVERSATIONS, PASSAGES, TEXTS, UNLABELLED_CONVERSATIONS, UNLABELLED_TEXTS
+from training.sources import CONVERSATIONS, PASSAGES, TEXTS
 
 from retentive.evaluation import read_evaluation_set
-from retentive.inference.loading import MODELS
 
 SOURCES = tomllib.loads(Path("training/sources.toml").read_text(encoding="utf-8"))["source"]
 
@@ -106,7 +103,7 @@ def test_numbered_speakers_get_names_in_turns_and_questions() -> None:
 def test_every_source_has_a_repository_a_licence_and_what_is_taken_and_every_reader_a_source() -> None:
     assert all(one["repository"] and one["licence"] and one["taken"] for one in SOURCES)
     commits = {name: one["commit"] for one in SOURCES for name in (one["name"], *one.get("also", ()))}
-    assert set(commits) == {*CONVERSATIONS, *PASSAGES, *TEXTS, *UNLABELLED_CONVERSATIONS, *UNLABELLED_TEXTS}
+    assert set(commits) == {*CONVERSATIONS, *PASSAGES, *TEXTS}
     assert all(len(commit) == 40 for commit in commits.values())
 
 
@@ -123,19 +120,3 @@ def test_conversations_with_a_text_of_an_evaluation_set_are_left_out(tmp_path: P
         builder = Builder(tmp_path, forbidden)
         assert len(list(builder.conversations())) == left
         assert set(builder.missing) == set(CONVERSATIONS) - {"precisionmem"}
-
-
-def test_texts_and_conversations_without_labels_are_tokenised_with_the_turn_before(tmp_path: Path) -> None:
-    tokenizer = tokenizers.Tokenizer.from_file(str(MODELS / "memory-small" / "tokenizer.json"))
-    turns = [{"speaker": "Ana", "text": "Shall we meet?"}, {"speaker": "Bo", "text": "Yes, " + "very soon " * 40}]
-    turns += [{"speaker": "Ana", "text": "Good."}]
-    write(tmp_path / "conversations.jsonl.xz", [{"source": "made up", "id": "1", "turns": turns}])
-    write(tmp_path / "texts.jsonl.xz", [{"source": "made up", "text": "A text alone."}])
-
-    arrays = prepare_unlabelled(tmp_path, tokenizer)
-
-    words = [tokenizer.decode(arrays["tokens"][start : start + size].tolist()) for start, size in arrays["turns"]]
-    assert words[0] == "ana : shall we meet?"
-    assert arrays["turns_before"].tolist() == [-1, -1, 1]  # a long turn is read alone
-    assert arrays["turns_context"][1] < arrays["turns"][1, 1]  # and only its first words are a context
-    assert len(arrays["texts"]) == 1

@@ -10,7 +10,7 @@ import pytest
 from training.graph import Graph, write_model
 from training.smoothing import factors, forward, plain_product
 from training.weight_files import load_weights, save_weights
-from training.weights import Weights, dequantise, keep_layers, layers, quantise, read_exported, read_graph, read_weights
+from training.weights import Weights, dequantise, layers, quantise, read_exported, read_graph, read_weights
 
 from tests.training.conftest import HEADS, WIDTH
 
@@ -118,13 +118,6 @@ def test_weights_saved_in_parts_are_exported_as_if_they_had_not_been(embedder: W
         if name.endswith("dense.weight"):
             again = quantise(loaded[name], axis=0, limit=64).values
             assert np.array_equal(again, quantise(embedder[name], axis=0, limit=64).values)
-
-
-def test_a_student_starts_with_the_chosen_layers_in_order(embedder: Weights) -> None:
-    student = keep_layers(embedder, [1])
-    assert layers(student) == 1
-    name = "attention.self.query.weight"
-    assert np.array_equal(student[f"encoder.layer.0.{name}"], embedder[f"encoder.layer.1.{name}"])
 
 
 def test_an_exported_model_is_read_back_as_it_was(embedder: Weights, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from training.packed import Conversation
 from training.sources import (
-    articles,
     crd3,
     dialogues,
     knowledge,
@@ -61,16 +60,5 @@ TEXTS: dict[str, Callable[[Path], Iterator[Line]]] = {
     "clinc-oos": texts.clinc,
     "wow++": passages.wow_texts,
 }
-UNLABELLED_CONVERSATIONS: dict[str, Callable[[Path], Iterator[Conversation]]] = {
-    "sgd": tasks.sgd_dialogues,
-    "crd3": crd3.crd3_episodes,
-    "topical-chat": texts.topical_dialogues,
-}
-UNLABELLED_TEXTS: dict[str, Callable[[Path], Iterator[Line]]] = {
-    "elife": articles.elife,
-    "acl-anthology": articles.acl_anthology,
-    "kubernetes": articles.kubernetes,
-    "mdn": articles.mdn,
-}
 
-__all__ = ["CONVERSATIONS", "PASSAGES", "TEXTS", "UNLABELLED_CONVERSATIONS", "UNLABELLED_TEXTS"]
+__all__ = ["CONVERSATIONS", "PASSAGES", "TEXTS"]

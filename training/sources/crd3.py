@@ -86,9 +86,3 @@ def crd3_texts(clone: Path) -> Iterator[Line]:
     """Turns of the same episodes."""
     said = (turn.text for _, pieces in _episodes(clone) for turn in _turns(pieces))
     yield from some(distinct_texts(said), TEXTS)
-
-
-def crd3_episodes(clone: Path) -> Iterator[Conversation]:
-    """All turns of the same episodes, without questions."""
-    for name, pieces in _episodes(clone):
-        yield conversation("crd3", name, _turns(pieces), ())

@@ -123,14 +123,6 @@ def _text_files(clone: Path) -> list[Path]:
     return [clone / part / f"dialogues_{number:03}.json" for part, number in numbers]
 
 
-def sgd_dialogues(clone: Path) -> Iterator[Conversation]:
-    """The dialogues of the files that utterances are taken from, without questions."""
-    for path in _text_files(clone):
-        for dialogue in read_json(path):
-            turns = [Turn(one["speaker"].capitalize(), one_line(one["utterance"])) for one in dialogue["turns"]]
-            yield conversation("sgd", f"{path.stem}/{dialogue['dialogue_id']}", turns, ())
-
-
 def taskmaster(clone: Path) -> Iterator[Line]:
     """Utterances of half of Taskmaster 4: orders in a coffee shop."""
     files = [clone / "TM-4-2024" / "data" / name for name in TASKMASTER_FILES]

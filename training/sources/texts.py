@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from training.packed import Conversation, Turn
 from training.sources.cleaning import untokenised
 from training.sources.passages import pairs
-from training.sources.reading import Line, conversation, distinct_texts, one_line, read_json, some
+from training.sources.reading import Line, distinct_texts, one_line, read_json, some
 
 SQUAD_PARTS = ("dev", "test")
 DISFLUENT = 5000
@@ -44,18 +42,7 @@ def clinc(clone: Path) -> Iterator[Line]:
 
 def topical_chat(clone: Path) -> Iterator[Line]:
     """What people say to each other about articles that they have read (validation and test files)."""
-    yield from distinct_texts(turn["message"] for one in _topical_dialogues(clone).values() for turn in one["content"])
-
-
-def topical_dialogues(clone: Path) -> Iterator[Conversation]:
-    """The same as conversations without questions. The speakers have no names but numbers."""
-    for id, one in _topical_dialogues(clone).items():
-        turns = [
-            Turn(turn["agent"].replace("_", " ").capitalize(), one_line(turn["message"])) for turn in one["content"]
-        ]
-        yield conversation("topical-chat", id, turns, ())
-
-
-def _topical_dialogues(clone: Path) -> dict[str, Any]:
     files = [clone / "conversations" / f"{name}.json" for name in TOPICAL_FILES]
-    return {id: one for path in files for id, one in read_json(path).items()}
+    yield from distinct_texts(
+        turn["message"] for path in files for one in read_json(path).values() for turn in one["content"]
+    )
