@@ -54,7 +54,7 @@ from retentive.pipeline.remember import (
     to_time,
     update_memory,
 )
-from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
+from retentive.pipeline.retrievers import CustomRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
 from retentive.pipeline.search import SearchOutcome, search
 from retentive.pipeline.standing_rules import mark_rules
@@ -111,7 +111,7 @@ class Engine:
         self.embeddings = Embeddings(store, embedder)
         self.calibrations = Calibrations(store)
         self._judge = judge
-        self._further = FurtherRetrievers(retrievers, store) if retrievers else None
+        self._custom_retrievers = CustomRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._recall_log = RecallLog(store, self._threads)
@@ -445,7 +445,9 @@ class Engine:
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
+            outcome = search(
+                asked, self.store, self.embeddings.embedder, threads, custom_retrievers=self._custom_retrievers
+            )
             answer = self._rank(outcome, asked, threads, started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
@@ -462,7 +464,9 @@ class Engine:
         asked = self._to_query(query, options)
         started = perf_counter()
         with self._limiter.slot():
-            outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
+            outcome = search(
+                asked, self.store, self.embeddings.embedder, self._threads, custom_retrievers=self._custom_retrievers
+            )
             answer = self._rank(outcome, asked, self._threads, started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)

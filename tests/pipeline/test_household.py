@@ -1,4 +1,4 @@
-"""The example of the README, with the real model: a question that shares no telling word with its answer."""
+"""The example of the README, with the real model: a question that shares no specific word with its answer."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def test_keywords_lose_weight_among_short_memories_only_with_the_model_that_read
         why = engine.recall("where does the old cat like to sleep").hits[0].why
         return next(reason.note for reason in why if reason.step == "keyword")
 
-    assert "× 0.23 for how telling the terms are" in keyword_note(model, "own.db")
-    assert "telling" not in keyword_note(Counting(), "general.db")
+    assert "× 0.23 for how specific the terms are" in keyword_note(model, "own.db")
+    assert "how specific" not in keyword_note(Counting(), "general.db")
 
 
 def test_the_reasons_of_a_hit_tell_each_retriever_and_add_up_to_its_score(engine):

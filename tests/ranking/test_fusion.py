@@ -340,7 +340,7 @@ def test_in_short_memories_the_strength_of_a_match_changes_nothing():
 
 
 def test_the_keyword_weight_stays_whole_where_the_terms_tell_what_is_meant():
-    found = replace(retriever("keyword", (memory("best", "ERR_CONN_42 again"), 3.0)), telling=True)
+    found = replace(retriever("keyword", (memory("best", "ERR_CONN_42 again"), 3.0)), specific=True)
 
     fused = scores(fuse([found, retriever("semantic", "close")], plain(fusion="full", short_keyword_share=0.2)))
 

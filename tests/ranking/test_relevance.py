@@ -172,7 +172,7 @@ def test_the_factor_of_the_keyword_weight_is_in_the_reason_and_the_changes_add_u
     first = next(one for one in hits if one.id == "k1")
     [reason] = [one for one in first.why if one.step == "keyword"]
     assert reason.change == pytest.approx(0.5 * 0.25 * 1.0)  # (1 − 4.5 / 5) / 0.4
-    assert reason.note == "0.50 × 0.25 for how telling the terms are × 1.000, from 5.000"
+    assert reason.note == "0.50 × 0.25 for how specific the terms are × 1.000, from 5.000"
     assert all(one.score == pytest.approx(sum(reason.change for reason in one.why)) for one in hits)
 
 

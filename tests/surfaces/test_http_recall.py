@@ -46,7 +46,7 @@ def test_reasons_can_be_left_out_and_what_was_dropped_asked_for(words):
     assert all(hit["why"] for hit in full["hits"])
 
 
-def test_the_telling_terms_of_a_query_are_named_by_their_stems_beside_the_reasons(words):
+def test_the_specific_terms_of_a_query_are_named_by_their_stems_beside_the_reasons(words):
     words.remember("tea")
     asking = client(words)
     query = {"query": "What does the parrot in Malmö eat?"}

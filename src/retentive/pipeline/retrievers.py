@@ -1,4 +1,4 @@
-"""Further retrievers of an engine, beside the keyword and the semantic one."""
+"""Custom retrievers of an engine, beside the keyword and the semantic one."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Started(NamedTuple):
     at: float
 
 
-class FurtherRetrievers:
-    """Runs the further retrievers of an engine on threads of their own, while its own two search.
+class CustomRetrievers:
+    """Runs the custom retrievers of an engine on threads of their own, while its own two search.
 
     Each call has a thread, for which the end of the process does not wait: one that hangs holds nothing else.
     """

@@ -23,7 +23,7 @@ from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
 from retentive.text.terms import has_specific_terms, informative_terms
 
 if TYPE_CHECKING:  # which imports this module
-    from retentive.pipeline.retrievers import FurtherRetrievers
+    from retentive.pipeline.retrievers import CustomRetrievers
 
 EMBED_SECONDS = 5.0
 """How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
@@ -150,21 +150,25 @@ def search(
     embedder: OpenEmbedder,
     threads: Executor,
     *,
-    further: FurtherRetrievers | None = None,
+    custom_retrievers: CustomRetrievers | None = None,
     embed_seconds: float = EMBED_SECONDS,
 ) -> SearchOutcome:
-    """Read everything that a recall ranks, in one search of the store, and run the further retrievers.
+    """Read everything that a recall ranks, in one search of the store, and run the custom retrievers.
 
     The query is embedded on another thread during the keyword search. A retriever of weight 0 does not run: no search,
     no embedding, no network call.
     """
-    started = further.start(query) if further else []
+    started = custom_retrievers.start(query) if custom_retrievers else []
     searched = _prepare(query, store)
     query = searched.query
     tuning, empty = query.tuning, not query.text.strip()
     by_words, by_vector = tuning.keyword_weight > 0 and not empty, tuning.semantic_weight > 0 and not empty
     vector = QueryVector(query, embedder, threads, embed_seconds) if by_vector else None
-    others = tuple(map(searched.limit, further.finish(started, seconds=embed_seconds))) if further else ()
+    others = (
+        tuple(map(searched.limit, custom_retrievers.finish(started, seconds=embed_seconds)))
+        if custom_retrievers
+        else ()
+    )
     request = SearchRequest(
         query,
         keyword=query.pool if by_words else 0,
@@ -404,7 +408,7 @@ def _ranked_lists(
     lists = []
     # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
     general = read.model is not None and read.model.fingerprint not in FITTED_MODELS
-    telling = general or has_specific_terms(query.text)
+    specific = general or has_specific_terms(query.text)
     terms = len(informative_terms(query.text))
     for result in results:
         if not result.ran:
@@ -414,7 +418,7 @@ def _ranked_lists(
         scores = read.scores.get(result.name, {})
         others = {id: scores[id] for id in ids if id in scores and id not in own}
         lists.append(
-            RankedList(result.name, tuple(candidates), result.weight, tuple(result.tail), others, telling, terms)
+            RankedList(result.name, tuple(candidates), result.weight, tuple(result.tail), others, specific, terms)
         )
     return tuple(lists)
 

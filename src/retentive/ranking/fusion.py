@@ -161,7 +161,7 @@ def _content(retriever: RankedList) -> str:
     """What a list holds, as text: unlike numbers, texts have an order even where a score is NaN."""
     found = [(candidate.memory.id, candidate.score) for candidate in retriever.candidates]
     others = sorted(retriever.elsewhere.items(), key=repr)
-    return repr((found, retriever.weight, retriever.depth_scores, others, retriever.telling, retriever.terms))
+    return repr((found, retriever.weight, retriever.depth_scores, others, retriever.specific, retriever.terms))
 
 
 class Method(NamedTuple):
@@ -219,7 +219,7 @@ def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) 
     if retriever.name == "keyword" and not alone:  # alone, it keeps its full weight
         factor = distinctness(scores, tuning.min_lead)
         factor *= (
-            1.0 if retriever.telling else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
+            1.0 if retriever.specific else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
         )
         weight *= factor
     absent = weight * min(scale.all(scores), default=0.0) if scaling in _SIGNED else 0.0
@@ -227,7 +227,7 @@ def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) 
     note = "{:.2f} × {:.3f}, from {:.3f}"
     figures: tuple[float, ...] = (weight,)
     if factor < 1.0:
-        note, figures = "{:.2f} × {:.2f} for how telling the terms are × {:.3f}, from {:.3f}", (whole, factor)
+        note, figures = "{:.2f} × {:.2f} for how specific the terms are × {:.3f}, from {:.3f}", (whole, factor)
 
     def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
         counted = [score if place is not None or full else None for place, score in zip(places, scores, strict=True)]

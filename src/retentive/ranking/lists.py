@@ -20,7 +20,7 @@ class RankedList:
 
     Without a `weight`, a list called `semantic` or `keyword` has that of the tuning, and any other 1.
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
-    `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` is set
+    `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `specific` is set
     if a match means much even in a short memory: the query has an identifier, say, or the vectors are of a general
     model. `terms` is the number of informative terms of the query, 0 if it is not known.
     """
@@ -30,7 +30,7 @@ class RankedList:
     weight: float | None = None
     depth_scores: tuple[float, ...] = ()
     elsewhere: Mapping[str, float] = field(default_factory=dict)
-    telling: bool = False
+    specific: bool = False
     terms: int = 0
 
 

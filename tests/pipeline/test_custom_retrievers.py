@@ -1,4 +1,4 @@
-"""Further retrievers of an engine: fused with its own two, in the scope of the query, and never fatal."""
+"""Custom retrievers of an engine: fused with its own two, in the scope of the query, and never fatal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.pipeline.retrievers import MOST_UNANSWERED, FurtherRetrievers
+from retentive.pipeline.retrievers import MOST_UNANSWERED, CustomRetrievers
 from retentive.pipeline.search import search
 from retentive.stores import open_store
 from tests.compass import Compass
@@ -40,7 +40,7 @@ def open_engine(*retrievers) -> Engine:
     return Engine(open_store("memory://"), retrievers=retrievers)
 
 
-def test_a_further_retriever_is_fused_by_its_weight_and_explained():
+def test_a_custom_retriever_is_fused_by_its_weight_and_explained():
     listed = Listed(weight=2.0)
     with open_engine(listed) as engine:
         by_words = engine.remember("green tea")
@@ -161,9 +161,9 @@ def test_one_that_hangs_is_given_up_also_where_another_recall_runs():
             return []
 
     with open_engine() as engine:
-        further = FurtherRetrievers([Hanging("first"), Hanging("second")], engine.store)
+        custom_retrievers = CustomRetrievers([Hanging("first"), Hanging("second")], engine.store)
         try:
-            results = further.finish(further.start(engine.query("tea")), seconds=0.05)
+            results = custom_retrievers.finish(custom_retrievers.start(engine.query("tea")), seconds=0.05)
         finally:
             answer.set()
 
