@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retentive.notebook import show_progress
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
     from retentive.pipeline.embeddings import Embeddings
-    from retentive.pipeline.explain import Explanation, Outcome, Standing
+    from retentive.pipeline.explain import Explanation, Outcome, RetrieverRank
     from retentive.pipeline.given import Given, GivenLog, GivenNote
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.query_options import QueryOptions
@@ -111,6 +111,7 @@ __all__ = [
     "Repair",
     "RetentiveError",
     "Retriever",
+    "RetrieverRank",
     "RetrieverReport",
     "Review",
     "Reviews",
@@ -120,7 +121,6 @@ __all__ = [
     "Session",
     "Settings",
     "Similar",
-    "Standing",
     "Stats",
     "Status",
     "Store",
@@ -146,7 +146,7 @@ _MODULES = {
     "notebook": "show_progress",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
-    "pipeline.explain": "Explanation Outcome Standing",
+    "pipeline.explain": "Explanation Outcome RetrieverRank",
     "pipeline.given": "Given GivenLog GivenNote",
     "pipeline.judgements": "JudgementLog",
     "pipeline.query_options": "QueryOptions",

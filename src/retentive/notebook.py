@@ -76,10 +76,10 @@ def explanation_html(explanation: Explanation) -> str:
         parts.append(f"<p>{escape(f'{explanation.degraded}: {explanation.degraded_reason}')}</p>")
     if explanation.hit:
         parts.append(_reasons(explanation.hit.why))
-    if explanation.standings:
+    if explanation.retriever_ranks:
         lines = [
             (one.retriever, "–" if one.rank is None else f"#{one.rank}", _figure(one.score, "{:.3f}"), one.note)
-            for one in explanation.standings
+            for one in explanation.retriever_ranks
         ]
         parts.append(figures_html(("retriever", "rank", "score", ""), lines))
     return "".join(parts)

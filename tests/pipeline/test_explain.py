@@ -30,8 +30,8 @@ def remember(engine: Engine, *texts: str, **fields: Any) -> list[str]:
     return [memory.id for memory in engine.remember_many([{"text": text, **fields} for text in texts])]
 
 
-def standing(explanation, retriever: str):
-    return next(one for one in explanation.standings if one.retriever == retriever)
+def rank_by(explanation, retriever: str):
+    return next(one for one in explanation.retriever_ranks if one.retriever == retriever)
 
 
 def test_a_hit_is_explained_by_its_place_its_reasons_and_its_neighbours_in_the_list(engine: Engine):
@@ -44,8 +44,8 @@ def test_a_hit_is_explained_by_its_place_its_reasons_and_its_neighbours_in_the_l
     assert seen.sentence.startswith(f"It is hit 2 of 3, with a score of {answer.hits[1].score:.3f}: ")
     assert "semantic (rank 2)" in seen.sentence
     assert (seen.above.id, seen.below.id) == (first, third)
-    assert (standing(seen, "semantic").rank, standing(seen, "semantic").score) == (2, pytest.approx(0.985, abs=1e-3))
-    assert standing(seen, "keyword").note == "no term of the query occurs in it"
+    assert (rank_by(seen, "semantic").rank, rank_by(seen, "semantic").score) == (2, pytest.approx(0.985, abs=1e-3))
+    assert rank_by(seen, "keyword").note == "no term of the query occurs in it"
     assert engine.explain("at0 key", first, tuning=PLAIN).above is None
 
 
@@ -113,7 +113,7 @@ def test_a_memory_the_caller_has_already_is_said_to_be_left_out_for_that(engine:
 
     assert seen.outcome == "excluded"
     assert "exclude" in seen.sentence
-    assert standing(seen, "semantic").rank == 1
+    assert rank_by(seen, "semantic").rank == 1
 
 
 def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pools_end(engine: Engine):
@@ -123,7 +123,7 @@ def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pool
     seen = engine.explain("at0", ids[42], limit=1, tuning=tuning)
 
     assert seen.outcome == "not_found"
-    one = standing(seen, "semantic")
+    one = rank_by(seen, "semantic")
     assert (one.rank, one.found) == (43, 5)
     assert "semantic: it would rank 43rd with 0.743, the pool ends at 5 with 0.998" in seen.sentence
     assert "no term of the query occurs in it" in seen.sentence
@@ -227,7 +227,7 @@ def test_every_memory_is_explained_as_the_recall_treated_it(engine: Engine, para
         assert (seen.outcome in ("behind", "diversity")) == any(hit.rank for hit in dropped)
         assert (seen.outcome == "duplicate") == (bool(dropped) and dropped[0].why[-1].step == "duplicate")
         if seen.outcome == "not_found":
-            assert all(one.rank is None or one.rank > one.found for one in seen.standings)
+            assert all(one.rank is None or one.rank > one.found for one in seen.retriever_ranks)
 
 
 def test_explaining_leaves_no_trace_of_use(engine: Engine):
@@ -246,7 +246,7 @@ def test_an_explanation_can_be_written_as_json(engine: Engine):
     assert plain["above"]["id"] == first
     assert plain["hit"]["why"][0]["step"] in ("keyword", "semantic")
     assert plain["hit"]["why"][-1]["step"] == "relevance"
-    assert {one["retriever"] for one in plain["standings"]} == {"semantic", "keyword"}
+    assert {one["retriever"] for one in plain["retriever_ranks"]} == {"semantic", "keyword"}
 
 
 def test_confined_explains_its_own_and_knows_nothing_of_others(engine: Engine):

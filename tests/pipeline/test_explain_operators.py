@@ -46,9 +46,9 @@ def test_a_standing_is_that_of_the_query_that_was_searched(engine: Engine):
 
     seen = engine.explain("mo*", morning.id, tuning="keyword-only")
 
-    standing = next(one for one in seen.standings if one.retriever == "keyword")
-    assert (seen.outcome, standing.rank, standing.note) == ("hit", 1, "")
-    assert standing.score > 0
+    found = next(one for one in seen.retriever_ranks if one.retriever == "keyword")
+    assert (seen.outcome, found.rank, found.note) == ("hit", 1, "")
+    assert found.score > 0
 
 
 def test_a_rank_below_the_pool_does_not_count_what_the_operators_remove(engine: Engine):
@@ -58,8 +58,8 @@ def test_a_rank_below_the_pool_does_not_count_what_the_operators_remove(engine: 
 
     seen = engine.explain("tea -milk", kept[-1], limit=1, tuning=tuning)
 
-    standing = next(one for one in seen.standings if one.retriever == "keyword")
-    assert standing.rank == len(kept)
+    found = next(one for one in seen.retriever_ranks if one.retriever == "keyword")
+    assert found.rank == len(kept)
 
 
 def test_an_excluded_word_is_not_missing_in_the_relevance(engine: Engine):

@@ -22,7 +22,7 @@ from retentive.stores.values import KnownVector, SearchRequest, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
-class Standing(Serializable):
+class RetrieverRank(Serializable):
     """The score and rank that one retriever gives a memory, whether it returned it or not.
 
     `rank` is among all memories of the scope, and None if the retriever cannot find the memory at all. `found` is the
@@ -55,7 +55,7 @@ class Explanation(Serializable):
     memory: Memory
     outcome: Outcome
     sentence: str
-    standings: tuple[Standing, ...] = ()
+    retriever_ranks: tuple[RetrieverRank, ...] = ()
     hit: Hit | None = None
     above: Hit | None = None
     below: Hit | None = None
@@ -106,13 +106,13 @@ class _Case:
         common: dict[str, Any] = {
             "query": self.query.text,
             "memory": self.memory,
-            "standings": (),
+            "retriever_ranks": (),
             "degraded": self.recall.degraded,
             "degraded_reason": self.recall.degraded_reason,
         }
         return Explanation(**common | fields)
 
-    def standings(self) -> tuple[Standing, ...]:
+    def retriever_ranks(self) -> tuple[RetrieverRank, ...]:
         """The score and rank that each retriever gives the memory, also if the caller excludes it."""
         vector = self.outcome.embedding
         request = SearchRequest(
@@ -124,7 +124,7 @@ class _Case:
             scores=True,
         )
         read = self.store.search(request)
-        return _standing(self.outcome.semantic, self, read), _standing(self.outcome.keyword, self, read)
+        return _retriever_rank(self.outcome.semantic, self, read), _retriever_rank(self.outcome.keyword, self, read)
 
     @property
     def searched(self) -> Query:
@@ -147,7 +147,11 @@ def _hit(case: _Case) -> Explanation | None:
         return None
     sentence = f"It is hit {hit.rank} of {len(case.recall.hits)}, with a score of {hit.score:.3f}: {score_parts(hit)}."
     return case.explanation(
-        outcome="hit", sentence=sentence, hit=hit, standings=case.standings(), **_adjacent(case.placed(), hit)
+        outcome="hit",
+        sentence=sentence,
+        hit=hit,
+        retriever_ranks=case.retriever_ranks(),
+        **_adjacent(case.placed(), hit),
     )
 
 
@@ -189,7 +193,7 @@ def _excluded(case: _Case) -> Explanation | None:
     if case.memory.id not in case.query.exclude:
         return None
     sentence = "It was left out because the caller excluded it (exclude)."
-    return case.explanation(outcome="excluded", sentence=sentence, standings=case.standings())
+    return case.explanation(outcome="excluded", sentence=sentence, retriever_ranks=case.retriever_ranks())
 
 
 def _unmet_operator(case: _Case) -> Explanation | None:
@@ -198,7 +202,7 @@ def _unmet_operator(case: _Case) -> Explanation | None:
     if unmet is None:
         return None
     sentence = f"An operator of the query removed it: {unmet}."
-    return case.explanation(outcome="excluded", sentence=sentence, standings=case.standings())
+    return case.explanation(outcome="excluded", sentence=sentence, retriever_ranks=case.retriever_ranks())
 
 
 def _dropped(case: _Case) -> Explanation | None:
@@ -210,7 +214,7 @@ def _dropped(case: _Case) -> Explanation | None:
     reason = hit.why[-1]
     if reason.step == "min_relevance":
         return _irrelevant(case, hit)
-    fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
+    fields = {"hit": hit, "retriever_ranks": case.retriever_ranks(), **_adjacent(case.placed(), hit)}
     if reason.step == "duplicate":
         other = str(reason.figures[0])
         rank = next((one.rank for one in case.placed() if one.id == other), None)
@@ -229,14 +233,14 @@ def _irrelevant(case: _Case, hit: Hit) -> Explanation:
     own = f"its relevance is {hit.relevance:.2f}" if hit.relevance is not None else "its relevance is not higher"
     whole = f" (that of the whole answer is {answer:.2f})"
     sentence = f"It was found, with a score of {hit.score:.3f}, but {own}{whole}, and min_relevance is {least:g}."
-    fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
+    fields = {"hit": hit, "retriever_ranks": case.retriever_ranks(), **_adjacent(case.placed(), hit)}
     return case.explanation(outcome="irrelevant", sentence=sentence, **fields)
 
 
 def _after_limit(case: _Case, hit: Hit) -> Explanation:
     """Explain a hit that ranked after the limit."""
     last = case.recall.hits[-1]
-    fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
+    fields = {"hit": hit, "retriever_ranks": case.retriever_ranks(), **_adjacent(case.placed(), hit)}
     limit = len(case.recall.hits)
     diversity = case.query.tuning.diversity
     better = sum(_without_diversity(other) > hit.score for other in case.placed())
@@ -261,20 +265,21 @@ def _without_diversity(hit: Hit) -> float:
 
 def _not_retrieved(case: _Case) -> Explanation:
     """Explain a memory that no retriever returned."""
-    standings = case.standings()
+    ranks = case.retriever_ranks()
     floor = case.query.tuning.min_cosine
     low = next(
-        (one for one in standings if one.retriever == "semantic" and one.score is not None and one.score < floor), None
+        (one for one in ranks if one.retriever == "semantic" and one.score is not None and one.score < floor),
+        None,
     )
     if low and low.rank is not None and low.rank <= low.found:
-        others = "; ".join(_standing_sentence(one) for one in standings if one is not low)
+        others = "; ".join(_rank_sentence(one) for one in ranks if one is not low)
         sentence = f"Its cosine is {low.score:.3f}, and the semantic floor is {floor:g}; {others}."
-        return case.explanation(outcome="floor", sentence=sentence, standings=standings)
-    sentence = f"No retriever returned it: {'; '.join(map(_standing_sentence, standings))}."
-    return case.explanation(outcome="not_found", sentence=sentence, standings=standings)
+        return case.explanation(outcome="floor", sentence=sentence, retriever_ranks=ranks)
+    sentence = f"No retriever returned it: {'; '.join(map(_rank_sentence, ranks))}."
+    return case.explanation(outcome="not_found", sentence=sentence, retriever_ranks=ranks)
 
 
-def _standing_sentence(one: Standing) -> str:
+def _rank_sentence(one: RetrieverRank) -> str:
     """One retriever's view of a memory: "semantic: it would rank 143rd with 0.410, the pool ends at 30 with 0.512"."""
     if one.note:
         return f"{one.retriever}: {one.note}"
@@ -285,17 +290,17 @@ def _standing_sentence(one: Standing) -> str:
     return f"{one.retriever}: it {verb} {_ordinal(one.rank)} with {one.score:.3f}, {end}"
 
 
-def _standing(result: RetrieverResult, case: _Case, read: SearchResult) -> Standing:
+def _retriever_rank(result: RetrieverResult, case: _Case, read: SearchResult) -> RetrieverRank:
     """The score and rank that one retriever gives the memory, given the scores of a search."""
     if not result.ran:
-        return Standing(result.name, ran=False, note=f"it did not run: {result.failure or result.note}")
+        return RetrieverRank(result.name, ran=False, note=f"it did not run: {result.failure or result.note}")
     found = result.candidates
     last = found[-1].score if found else None
     score = read.scores[result.name].get(case.memory.id)
     matches = score is not None and (result.name == "semantic" or score > 0)
     rank = _rank(result, case, score, read) if matches and score is not None else None
     note = "" if rank is not None else _why_not_retrievable(result.name, score)
-    return Standing(result.name, True, score, rank, len(found), last, note)
+    return RetrieverRank(result.name, True, score, rank, len(found), last, note)
 
 
 def _rank(result: RetrieverResult, case: _Case, score: float, read: SearchResult) -> int | None:

@@ -94,7 +94,7 @@ class ForgetResult(BaseModel):
     not_found: list[str] = Field(description="The ids that do not exist.")
 
 
-class RetrieverStanding(BaseModel):
+class ExplainedRank(BaseModel):
     """The score and rank that one retriever gives the memory."""
 
     retriever: str = Field(description="semantic (vectors) or keyword (BM25).")
@@ -123,7 +123,7 @@ class ExplainResult(BaseModel):
     rank: int | None = Field(None, description="Its rank, if it has one; after the limit it is not returned.")
     score: float | None = Field(None, description="Its score, if it was ranked.")
     same_as: str | None = Field(None, description="The id of a higher hit with the same text.")
-    retrievers: list[RetrieverStanding] = Field(description="The score and rank in each retriever.")
+    retrievers: list[ExplainedRank] = Field(description="The score and rank in each retriever.")
     above: AdjacentHit | None = Field(None, description="The hit before it.")
     below: AdjacentHit | None = Field(None, description="The hit after it.")
     degraded: str | None = Field(None, description="What was missing in this recall, if anything.")
@@ -191,7 +191,7 @@ def explain_result(explanation: Explanation) -> ExplainResult:
         score=round(hit.score, 4) if hit else None,
         same_as=explanation.same_as,
         retrievers=[
-            RetrieverStanding(
+            ExplainedRank(
                 retriever=one.retriever,
                 score=one.score,
                 rank=one.rank,
@@ -199,7 +199,7 @@ def explain_result(explanation: Explanation) -> ExplainResult:
                 last_score=one.last,
                 note=one.note,
             )
-            for one in explanation.standings
+            for one in explanation.retriever_ranks
         ],
         above=_adjacent(explanation.above),
         below=_adjacent(explanation.below),

@@ -113,7 +113,7 @@ async function showExplanation(app, { request, tuning }, id, answer) {
       el("p", { class: "small" }, el("strong", { class: "tag outcome" }, OUTCOMES[explanation.outcome] ?? explanation.outcome)),
       el("p", { class: "explanation-sentence" }, explanation.sentence),
       el("blockquote", {}, el("p", { dir: "auto" }, explanation.memory.text), provenance(explanation.memory)),
-      explanation.standings.map(retrieverRank),
+      explanation.retrieverRanks.map(retrieverRank),
       explanation.hit && el("details", {}, el("summary", { class: "small" }, "Score by step"), scoreTable(explanation.hit)));
     answer.scrollIntoView({ block: "nearest" });
   } catch (error) {
@@ -127,18 +127,18 @@ function retrieverRank({ retriever, ran, rank, score: ownScore, found, last, not
   if (!ran || rank === null) {
     const reason = !ran ? "This retriever did not run." : ownScore === null ? "This retriever cannot find the memory."
       : `Score ${score(ownScore)}; the rank is below the searched depth.`;
-    return el("div", { class: "standing" }, title, el("p", { class: "small quiet" }, note || reason));
+    return el("div", { class: "retriever-rank" }, title, el("p", { class: "small quiet" }, note || reason));
   }
   const deepest = Math.max(rank, found, 2) * 1.3;
   const x = (depth) => 2 + (Math.log(depth) / Math.log(deepest)) * 96;
   const isCandidate = rank <= found;
   const lastScore = last === null ? "" : `, the last with score ${score(last)}`;
   const sentence = `Rank ${number(rank)} with score ${score(ownScore)}; ${number(found)} candidates${lastScore}.`;
-  return el("div", { class: "standing" }, title,
-    svg("svg", { class: "standing-scale", width: "100%", height: 40, role: "img", "aria-label": sentence },
-      svg("rect", { x: "2%", width: `${Math.max(x(Math.max(found, 1)) - 2, 0.5)}%`, y: 8, height: 8, rx: 4, class: "standing-candidates" }),
-      svg("line", { x1: "2%", x2: "98%", y1: 12, y2: 12, class: "standing-line" }),
-      svg("circle", { cx: `${x(rank)}%`, cy: 12, r: 6, class: isCandidate ? "standing-mark" : "standing-mark outside" }),
+  return el("div", { class: "retriever-rank" }, title,
+    svg("svg", { class: "retriever-rank-scale", width: "100%", height: 40, role: "img", "aria-label": sentence },
+      svg("rect", { x: "2%", width: `${Math.max(x(Math.max(found, 1)) - 2, 0.5)}%`, y: 8, height: 8, rx: 4, class: "retriever-rank-candidates" }),
+      svg("line", { x1: "2%", x2: "98%", y1: 12, y2: 12, class: "retriever-rank-line" }),
+      svg("circle", { cx: `${x(rank)}%`, cy: 12, r: 6, class: isCandidate ? "retriever-rank-mark" : "retriever-rank-mark outside" }),
       svg("text", { x: `${x(rank)}%`, y: 34, class: x(rank) > 88 ? "end" : x(rank) < 8 ? "start" : "" }, `#${rank}`)),
     el("p", { class: "small quiet" }, sentence));
 }
