@@ -238,4 +238,4 @@ def set_text_hash(store: Any, id: str, text_hash: str | None) -> None:
         statement = "UPDATE vectors SET text_hash = %s WHERE memory = (SELECT key FROM memories WHERE id = %s)"
         store._connections.write(lambda connection: connection.execute(statement, (value, id)) and None)
     else:
-        store._entries[id] = replace(store._entries[id], text_hash=text_hash)
+        store.entries[id] = replace(store.entries[id], text_hash=text_hash)

@@ -6,47 +6,37 @@ It is the reference that the other stores are tested against, and it serves test
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Repair, Undamaged
-from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.in_memory.catalogue import InMemoryCatalogue
 from retentive.stores.in_memory.entries import (
     Entry,
-    Session,
     make_entry,
-    normalized,
     rounded,
     session_of,
     slot_of,
     turns,
-    without_turns,
 )
 from retentive.stores.in_memory.search import InMemorySearch
+from retentive.stores.in_memory.transaction import InMemoryTransaction, NamedPlace
 from retentive.stores.rules import (
-    check_version,
-    check_versions,
     cursor_of,
     home_of,
-    is_sent_again,
     is_within,
-    merge_fields,
     page_length,
     parse_cursor,
     stale_vectors,
-    stays_in_session,
 )
-from retentive.stores.sql_codec import to_micros
-from retentive.stores.validity import check_no_ring, concerns_keys, settle_keys, settle_update
 from retentive.stores.values import (
     Backup,
     Compaction,
-    Duplicates,
     IdempotencyKey,
     Judgement,
     Page,
@@ -58,16 +48,19 @@ from retentive.stores.values import (
     Vector,
     no_progress,
 )
+from retentive.stores.writes import Transaction, Writes
+
+T = TypeVar("T")
 
 
-class InMemoryStore(InMemoryCatalogue, Undamaged):
+class InMemoryStore(Writes[str, NamedPlace], InMemoryCatalogue, Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods."""
 
     def __init__(self) -> None:
         super().__init__()
         self._values: dict[str, str] = {}
-        self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
-        self._judgements: dict[_JudgementKey, Judgement] = {}
+        self.requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
+        self.all_judgements: dict[_JudgementKey, Judgement] = {}
 
     def compact(self, *, progress: Progress = no_progress) -> Compaction:
         return Compaction(0, 0, "a store in memory has no file")
@@ -83,100 +76,29 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
     def check(self) -> list[str]:
         """Check the vectors; there is one copy of everything else, so no two can differ."""
         with self._lock:
-            return stale_vectors(sum(entry.is_stale for entry in self._entries.values()))
+            return stale_vectors(sum(entry.is_stale for entry in self.entries.values()))
 
     def repair(self, *, at: datetime) -> Repair:
         with self._lock:
-            return Repair(memories=len(self._entries))
+            return Repair(memories=len(self.entries))
 
     # Memories
 
-    def add(
-        self,
-        records: Sequence[Record],
-        *,
-        model: Model | None,
-        idempotency_key: IdempotencyKey | None = None,
-        exact: bool = False,
-        duplicates: Duplicates | None = None,
-    ) -> list[Memory]:
+    def _transaction(self, work: Callable[[Transaction[str, NamedPlace]], T]) -> T:
         with self._lock:
-            earlier = self._ids_of_request(idempotency_key)
-            if earlier is not None:
-                return self.get(earlier)
-            ids = [record.memory.id for record in records]
-            repeated = self._repeated([record.memory for record in records], duplicates, exact=exact)
-            records = [record for record, one in zip(records, repeated, strict=True) if one is None]
-            containers = self._containers.copy()
-            new: dict[str, Entry] = {}
-            last_positions: dict[Session, int] = {}
-            for record in records:
-                id = record.memory.id
-                if id in self._entries or id in new:
-                    raise Conflict(f"there is a memory with the id {id} already; nothing was stored")
-                memory = normalized(containers.register(record.memory, exact=exact))
-                session = session_of(memory)
-                if session is not None:
-                    last = last_positions[session] if session in last_positions else self._last_position(session)
-                    position = last + 1 if memory.position is None else memory.position
-                    memory = memory._replace(position=position)
-                    last_positions[session] = max(last, position)
-                given = self._with_known_turn(record, records)
-                new[id] = make_entry(memory, rounded(given.vectors, model), turns(given, model))
-            new |= self._settle([entry.memory for entry in new.values()], new)
-            # Nothing fails from here on, so all records are written or none.
-            ids = [one or id for one, id in zip(repeated, ids, strict=True)]
-            self._record_request(idempotency_key, ids)
-            self._containers = containers
-            self._entries |= new
-            self._set_first_model(new.values(), model)
-            for id in filter(None, repeated):
-                memory = self._entries[id].memory
-                self._replace_memory(memory._replace(metadata=counted_repeats(memory, 1)))
-            return [self._entries[id].memory for id in ids]
+            before = dict(self.entries), self.containers.copy(), self.current_model
+            try:
+                return work(InMemoryTransaction(self))
+            except BaseException:  # nothing that changes the other fields can fail
+                self.entries, self.containers, self.current_model = before
+                raise
 
-    def _repeated(
-        self, memories: Sequence[Memory], duplicates: Duplicates | None, *, exact: bool
-    ) -> Sequence[str | None]:
-        """Return the id of the memory that each of these repeats; None for a new one."""
-        if duplicates is None:
-            return [None] * len(memories)
-        containers = self._containers.copy()
-        homes = [(one.profile, containers.register(one, exact=exact).project) for one in memories]
-
-        def stored(home: Home, memory: Memory) -> Iterator[Memory]:
-            found = (entry.memory for entry in self._entries.values())
-            return (
-                one for one in found if one.content_hash == memory.content_hash and (one.profile, one.project) == home
-            )
-
-        return find_repeated(memories, homes, stored, duplicates)
-
-    def _settle(self, memories: Sequence[Memory], new: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return the entries that are not as given because another memory has their key."""
-        if all(memory.key is None for memory in memories):
-            return {}
-        slots = [slot_of(memory) for memory in memories]
-        final, changed = settle_keys(
-            list(zip(slots, memories, strict=True)), {slot: self._of_slot(slot) for slot in slots if slot[2]}
-        )
-        return {
-            **{memory.id: replace(self._entries[memory.id], memory=memory) for memory in changed},
-            **{memory.id: replace(new[memory.id], memory=memory) for memory in final},
-        }
-
-    def _with_known_turn(self, record: Record, others: Sequence[Record] = ()) -> Record:
+    def with_known_turn(self, record: Record) -> Record:
         """Return the record; without the vector of two turns if the previous one is not stored with that text."""
         if record.previous is None:
             return record
         id, text_hash = record.previous
-        stored = [one.memory for one in others if one.memory.id == id]
-        stored += [self._entries[id].memory] if id in self._entries else []
-        return record if any(memory.text_hash == text_hash for memory in stored) else record.alone()
-
-    def _drop_turns(self, ids: Collection[str]) -> None:
-        """Delete the vectors that contain the text of these memories."""
-        self._entries = {id: without_turns(entry, ids) for id, entry in self._entries.items()}
+        return record if id in self.entries and self.entries[id].memory.text_hash == text_hash else record.alone()
 
     def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
         with self._lock:
@@ -201,109 +123,34 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         if memory.session is None:
             return
         try:
-            known = self._containers.projects_of(memory.profile, memory.session)
+            known = self.containers.projects_of(memory.profile, memory.session)
             session = (memory.profile, home_of(memory.session, memory.project, known), memory.session)
         except Conflict:  # there are several
             return
-        for one in (entry.memory for entry in self._entries.values()):
+        for one in (entry.memory for entry in self.entries.values()):
             if one.position is not None and session_of(one) == session:
                 yield one.position, one
 
-    def _last_position(self, session: Session) -> int:
-        memories = (entry.memory for entry in self._entries.values())
-        positions = (memory.position for memory in memories if session_of(memory) == session)
-        return max((position for position in positions if position is not None), default=-1)
-
-    def _set_first_model(self, changed: Iterable[Entry], model: Model | None) -> None:
+    def set_first_model(self, changed: Iterable[Entry], model: Model | None) -> None:
         """Search the vectors of the first model that has any."""
-        if self._model is None and model and any(model.fingerprint in entry.vectors for entry in changed):
-            self._model = model
+        if self.current_model is None and model and any(model.fingerprint in entry.vectors for entry in changed):
+            self.current_model = model
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._lock:
-            found = (self._entries[id].memory for id in ids if id in self._entries)
+            found = (self.entries[id].memory for id in ids if id in self.entries)
             return [memory for memory in found if is_within(memory, within)]
 
     def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
         with self._lock:
-            found = (entry.memory for id, entry in self._entries.items() if id.startswith(prefix))
+            found = (entry.memory for id, entry in self.entries.items() if id.startswith(prefix))
             return sorted(memory.id for memory in found if is_within(memory, within))[:limit]
-
-    def update(
-        self,
-        record: Record,
-        *,
-        model: Model | None,
-        fields: Collection[str] | None = None,
-        if_version: str | None = None,
-        within: Scope | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Memory:
-        with self._lock:
-            id = record.memory.id
-            entry = self._entries.get(id)
-            if entry is None or not is_within(entry.memory, within):
-                raise NotFound(f"there is no memory {id}")
-            if self._ids_of_request(idempotency_key) is not None:
-                return entry.memory
-            containers = self._containers.copy()
-            check_version(entry.memory, if_version)
-            merged = merge_fields(entry.memory, record, fields)
-            check_no_ring(entry.memory, merged, self.replacements().get)
-            if stays_in_session(merged, entry.memory):
-                merged = merged._replace(project=entry.memory.project)
-            memory = normalized(containers.register(merged))
-            changed: list[Memory] = []
-            if concerns_keys(entry.memory, memory):
-                slot, before = slot_of(memory), slot_of(entry.memory)
-                others, former = (
-                    [one for one in self._of_slot(of) if one.id != id] if of[-1] is not None else []
-                    for of in (slot, before)
-                )
-                memory, changed = settle_update(entry.memory, memory, fields, others, former if before != slot else ())
-            new = make_entry(memory, entry.vectors, entry.previous)
-            if memory.indexed_text != entry.memory.indexed_text:
-                self._drop_turns([id])
-                bound = memory.indexed_text == record.memory.indexed_text
-                given = self._with_known_turn(record) if bound else Record(memory)
-                new = make_entry(memory, rounded(given.vectors, model), turns(given, model))
-            self._record_request(idempotency_key, [id])
-            self._containers = containers
-            self._entries[id] = new
-            for one in changed:
-                self._replace_memory(one)
-            self._set_first_model([self._entries[id]], model)
-            return memory
-
-    def remove(
-        self,
-        ids: Sequence[str],
-        *,
-        within: Scope | None = None,
-        if_version: str | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> list[str]:
-        with self._lock:
-            earlier = self._ids_of_request(idempotency_key)
-            if earlier is not None:
-                return earlier
-            found = self.get(list(dict.fromkeys(ids)), within=within)
-            removed = [memory.id for memory in found]
-            check_versions(removed, found, if_version)
-            if removed:
-                self._record_request(idempotency_key, removed)
-            for id in removed:
-                del self._entries[id]
-            gone = set(removed)
-            self._drop_turns(gone)
-            self._judgements = {key: one for key, one in self._judgements.items() if one.memory not in gone}
-            return removed
 
     def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._lock:
             wanted = set(ids)
-            slots = {slot_of(self._entries[id].memory) for id in ids if id in self._entries}
-            found = (entry.memory for entry in self._entries.values())
+            slots = {slot_of(self.entries[id].memory) for id in ids if id in self.entries}
+            found = (entry.memory for entry in self.entries.values())
             return [
                 memory
                 for memory in found
@@ -313,14 +160,8 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
 
     def replacements(self) -> dict[str, str]:
         with self._lock:
-            found = ((id, entry.memory.superseded_by) for id, entry in self._entries.items())
+            found = ((id, entry.memory.superseded_by) for id, entry in self.entries.items())
             return {id: by for id, by in found if by is not None}
-
-    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
-        with self._lock:
-            memories = (entry.memory for entry in self._entries.values() if profile in (None, entry.memory.profile))
-            expired = [memory.id for memory in memories if memory.expires is not None and memory.expires <= before]
-            return self.remove(expired[:limit])
 
     def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._lock:
@@ -328,42 +169,30 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         progress(len(removed))
         return len(removed)
 
-    def _ids_of_request(self, key: IdempotencyKey | None) -> list[str] | None:
-        """Return the ids that an earlier write with this key changed; None if the key is new."""
-        if key is None or key.name not in self._requests:
-            return None
-        earlier, ids = self._requests[key.name]
-        return list(ids) if is_sent_again(key, earlier.fingerprint, to_micros(earlier.at)) else None
-
-    def _record_request(self, key: IdempotencyKey | None, ids: list[str]) -> None:
-        if key:
-            kept = {name: one for name, one in self._requests.items() if one[0].at >= key.expires_before}
-            self._requests = {**kept, key.name: (key, list(ids))}
-
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         with self._lock:
             for memory in self.get(ids):
                 used = max(memory.accessed or at, at)
-                count = self._entries[memory.id].memory.access_count + 1
+                count = self.entries[memory.id].memory.access_count + 1
                 self._replace_memory(memory._replace(accessed=used, access_count=count))
 
     # Searchable
 
     def search(self, request: SearchRequest) -> SearchResult:
         with self._lock:
-            matches = self._containers.search_matcher(request.query.scope)
-            in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
-            search = InMemorySearch(request.query, dict(self._entries), in_scope, self._model)
+            matches = self.containers.search_matcher(request.query.scope)
+            in_scope = [entry for entry in self.entries.values() if matches(entry.memory)]
+            search = InMemorySearch(request.query, dict(self.entries), in_scope, self.current_model)
         return search.run(request)
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         with self._lock:
-            parts = {id: self._entries[id].parts(self._model) for id in ids if id in self._entries}
+            parts = {id: self.entries[id].parts(self.current_model) for id in ids if id in self.entries}
         return {id: rows[0] for id, rows in parts.items() if rows is not None}
 
     def terms_with_prefix(self, profile: str, prefix: str, *, limit: int) -> list[str]:
         with self._lock:
-            own = [one for one in self._entries.values() if one.memory.profile == profile]
+            own = [one for one in self.entries.values() if one.memory.profile == profile]
         counts = Counter(term for one in own for term in set(one.terms) if term.startswith(prefix))
         return sorted(counts, key=lambda term: (-counts[term], term))[:limit]
 
@@ -391,7 +220,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
 
     def model(self) -> Model | None:
         with self._lock:
-            return self._model
+            return self.current_model
 
     def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
         with self._lock:
@@ -402,39 +231,39 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
             return len(self._unembedded(model))
 
     def _unembedded(self, model: Model) -> list[Memory]:
-        return [entry.memory for entry in self._entries.values() if model.fingerprint not in entry.vectors]
+        return [entry.memory for entry in self.entries.values() if model.fingerprint not in entry.vectors]
 
     def attach(self, records: Sequence[Record], *, model: Model) -> int:
         with self._lock:
-            new = {one.memory.id: self._with_known_turn(one) for one in records}
+            new = {one.memory.id: self.with_known_turn(one) for one in records}
             attached = 0
             for id, record in new.items():
-                entry, vectors = self._entries.get(id), rounded(record.vectors, model)
+                entry, vectors = self.entries.get(id), rounded(record.vectors, model)
                 if entry is None or record.memory.indexed_text != entry.memory.indexed_text:
                     continue
                 memory, known = entry.memory, entry.previous.get(model.fingerprint)
                 missing = model.fingerprint not in entry.vectors
                 if vectors and (missing or record.previous not in (None, known)):
                     previous = {**entry.previous, **turns(record, model)}
-                    self._entries[memory.id] = replace(entry, vectors={**entry.vectors, **vectors}, previous=previous)
-                    self._set_first_model([self._entries[memory.id]], model)
+                    self.entries[memory.id] = replace(entry, vectors={**entry.vectors, **vectors}, previous=previous)
+                    self.set_first_model([self.entries[memory.id]], model)
                     attached += 1
             return attached
 
     def remove_stale_vectors(self) -> int:
         with self._lock:
-            stale = [entry.memory for entry in self._entries.values() if entry.is_stale]
-            self._entries |= {memory.id: make_entry(memory, {}) for memory in stale}
+            stale = [entry.memory for entry in self.entries.values() if entry.is_stale]
+            self.entries |= {memory.id: make_entry(memory, {}) for memory in stale}
             return len(stale)
 
     def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
             if any(memory.id not in without for memory in self._unembedded(model)):
                 return False
-            self._model = model
-            for id, entry in self._entries.items():
+            self.current_model = model
+            for id, entry in self.entries.items():
                 rows = {name: rows for name, rows in entry.vectors.items() if name == model.fingerprint}
-                self._entries[id] = replace(entry, vectors=rows)
+                self.entries[id] = replace(entry, vectors=rows)
             return True
 
     # Relevance judgements
@@ -446,31 +275,33 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                     raise NotFound(f"there is no memory {one.memory} in profile '{one.profile}'; nothing was judged")
             for one in judgements:
                 if one.project is not None:
-                    self._containers.projects.add((one.profile, one.project))
+                    self.containers.projects.add((one.profile, one.project))
                 asked_at = one.asked_at and one.asked_at.astimezone(UTC)
-                self._judgements[_judgement_key(one)] = replace(
+                self.all_judgements[_judgement_key(one)] = replace(
                     one, asked_at=asked_at, created=one.created.astimezone(UTC)
                 )
 
     def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
         with self._lock:
-            of_profile = (one for one in self._judgements.values() if one.profile == profile)
+            of_profile = (one for one in self.all_judgements.values() if one.profile == profile)
             return [one for one in of_profile if project in (None, one.project)]
 
     def unjudge(self, judgements: Sequence[Judgement]) -> int:
         with self._lock:
-            return sum(self._judgements.pop(_judgement_key(one), None) is not None for one in judgements)
+            return sum(self.all_judgements.pop(_judgement_key(one), None) is not None for one in judgements)
 
     # Scan
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._lock:
-            ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
-            entries = [self._entries[id] for id in ids]
+            ids = sorted(id for id in self.entries if cursor is None or id > cursor)[: limit + 1]
+            entries = [self.entries[id] for id in ids]
             count = page_length((len(entry.memory.text) for entry in entries), limit)
             records = [
-                Record(entry.memory, entry.parts(self._model), entry.previous.get(self._model.fingerprint))
-                if self._model
+                Record(
+                    entry.memory, entry.parts(self.current_model), entry.previous.get(self.current_model.fingerprint)
+                )
+                if self.current_model
                 else Record(entry.memory)
                 for entry in entries[:count]
             ]

@@ -21,7 +21,7 @@ class InMemoryCatalogue(Contents):
         with self._lock:
             found = [
                 self._session(profile, its_project, name)
-                for owner, its_project, name in self._containers.sessions
+                for owner, its_project, name in self.containers.sessions
                 if owner == profile and project in (None, its_project)
             ]
             return sorted(found, key=lambda one: (one.name, one.project or ""))
@@ -31,13 +31,13 @@ class InMemoryCatalogue(Contents):
         return Session(name, profile, project, len(times), min(times, default=None), max(times, default=None))
 
     def _of_session(self, session: SessionName) -> list[Memory]:
-        return [entry.memory for entry in self._entries.values() if session_of(entry.memory) == session]
+        return [entry.memory for entry in self.entries.values() if session_of(entry.memory) == session]
 
     def projects(self, profile: str) -> list[Project]:
         with self._lock:
-            sessions = Counter(its for owner, its, _ in self._containers.sessions if owner == profile)
+            sessions = Counter(its for owner, its, _ in self.containers.sessions if owner == profile)
             memories = Counter(entry.memory.project for entry in self._in_scope(Scope(profile)))
-            names = sorted(name for owner, name in self._containers.projects if owner == profile)
+            names = sorted(name for owner, name in self.containers.projects if owner == profile)
             return [Project(name, profile, sessions[name], memories[name]) for name in names]
 
     def move_session(
@@ -54,21 +54,21 @@ class InMemoryCatalogue(Contents):
             target = (profile, project, session)
             if source != target and self._of_session(target):
                 raise taken_name(session, project)
-            self._containers.sessions -= {source}
-            self._containers.sessions |= {target}
+            self.containers.sessions -= {source}
+            self.containers.sessions |= {target}
             if project is not None:
-                self._containers.projects.add((profile, project))
+                self.containers.projects.add((profile, project))
             moved = self._of_session(source)
             for one in self._settled(moved, project) if source != target else ():
                 self._replace_memory(one)
             for memory in moved:
-                self._replace_memory(self._entries[memory.id].memory._replace(project=project))
+                self._replace_memory(self.entries[memory.id].memory._replace(project=project))
                 progress(1)
             return self._session(*target)
 
     def _home(self, profile: str, session: str, project: str | None) -> str | None:
         """Return the project of the session that is to be moved."""
-        known = [one for one in self._containers.projects_of(profile, session) if project in (None, one)]
+        known = [one for one in self.containers.projects_of(profile, session) if project in (None, one)]
         if not known:
             raise no_session(session, profile, project)
         return home_of(session, project, known)
@@ -76,9 +76,9 @@ class InMemoryCatalogue(Contents):
     def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
         with self._lock:
             name = (profile, project, session)
-            if name not in self._containers.sessions or self._of_session(name):
+            if name not in self.containers.sessions or self._of_session(name):
                 return False
-            self._containers.sessions -= {name}
+            self.containers.sessions -= {name}
             return True
 
     def _settled(self, moved: Sequence[Memory], project: str | None) -> list[Memory]:
@@ -97,7 +97,7 @@ class InMemoryCatalogue(Contents):
 
     def profiles(self) -> list[Profile]:
         with self._lock:
-            counts = Counter(entry.memory.profile for entry in self._entries.values())
+            counts = Counter(entry.memory.profile for entry in self.entries.values())
             return [
                 Profile(name, len(self.projects(name)), len(self.sessions(name)), counts[name])
                 for name in sorted(counts)
@@ -112,17 +112,17 @@ class InMemoryCatalogue(Contents):
 
     def stats(self) -> Stats:
         with self._lock:
-            kinds = Counter(entry.memory.kind for entry in self._entries.values())
-            parts = [entry.parts(self._model) for entry in self._entries.values()]
+            kinds = Counter(entry.memory.kind for entry in self.entries.values())
+            parts = [entry.parts(self.current_model) for entry in self.entries.values()]
             return Stats(
-                memories=len(self._entries),
+                memories=len(self.entries),
                 by_kind={kind: kinds[kind] for kind in KINDS},
-                profiles=len(self._containers.profiles),
-                projects=len(self._containers.projects),
-                sessions=len(self._containers.sessions),
+                profiles=len(self.containers.profiles),
+                projects=len(self.containers.projects),
+                sessions=len(self.containers.sessions),
                 vectors=sum(len(rows) for rows in parts if rows is not None),
                 unembedded=sum(rows is None for rows in parts),
-                model=self._model,
+                model=self.current_model,
                 bytes=0,
-                last_stored=max((entry.memory.created for entry in self._entries.values()), default=None),
+                last_stored=max((entry.memory.created for entry in self.entries.values()), default=None),
             )

@@ -169,17 +169,17 @@ class Contents:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._entries: dict[str, Entry] = {}  # by memory id, in the order of writing
-        self._containers = Containers()
-        self._model: Model | None = None
+        self.entries: dict[str, Entry] = {}  # by memory id, in the order of writing
+        self.containers = Containers()
+        self.current_model: Model | None = None
 
     def _in_scope(self, scope: Scope) -> Iterator[Entry]:
-        matches = self._containers.matcher(scope)
-        return (entry for entry in self._entries.values() if matches(entry.memory))
+        matches = self.containers.matcher(scope)
+        return (entry for entry in self.entries.values() if matches(entry.memory))
 
     def _of_slot(self, slot: Slot) -> list[Memory]:
-        return [entry.memory for entry in self._entries.values() if slot_of(entry.memory) == slot]
+        return [entry.memory for entry in self.entries.values() if slot_of(entry.memory) == slot]
 
     def _replace_memory(self, memory: Memory) -> None:
         """Replace a memory by one with the same text."""
-        self._entries[memory.id] = replace(self._entries[memory.id], memory=memory)
+        self.entries[memory.id] = replace(self.entries[memory.id], memory=memory)

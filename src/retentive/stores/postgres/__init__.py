@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from retentive.errors import Invalid
-from retentive.models import Memory, Model, Scope
+from retentive.models import Memory, Scope
 from retentive.stores.damage import Damage, Repair, SetAside, damage_sentences
 from retentive.stores.postgres import memories as table
 from retentive.stores.postgres import validity
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
-from retentive.stores.postgres.catalogue import CatalogueTables, find_homes, place, positions
+from retentive.stores.postgres.catalogue import CatalogueTables
 from retentive.stores.postgres.connections import Connections, Reader, execute_on
 from retentive.stores.postgres.maintenance import Maintenance, find_problems
 from retentive.stores.postgres.memories import VectorTables
@@ -26,15 +26,13 @@ from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_statements import SQL
 from retentive.stores.postgres.search_stats import read_search_stats
-from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
-from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor, stays_in_session
-from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
-from retentive.stores.validity import check_no_ring
+from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable
+from retentive.stores.postgres.transaction import PostgresTransaction
+from retentive.stores.rules import is_within, parse_cursor
+from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.values import (
     Backup,
     Compaction,
-    Duplicates,
-    IdempotencyKey,
     Page,
     Progress,
     Record,
@@ -44,7 +42,10 @@ from retentive.stores.values import (
     Vector,
     no_progress,
 )
-from retentive.text.terms import LAST, index_terms
+from retentive.stores.writes import Transaction, Writes
+from retentive.text.terms import LAST
+
+T = TypeVar("T")
 
 REMOVE_BATCH = 1000
 """How many memories of a scope are deleted in one transaction."""
@@ -57,7 +58,7 @@ VACUUM_NOTE = (
 """What VACUUM does not do."""
 
 
-class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables):
+class PostgresStore(Writes[int, ScopeIds], CatalogueTables, KeyValueTable, JudgementTable, VectorTables):
     """A store in one schema of a database. See `retentive.stores.base.Store` for the contract of each method."""
 
     def __init__(self, address: str, *, busy_seconds: float = 60, create: bool = True) -> None:
@@ -102,115 +103,18 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         parameters = {"profile": profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
         return [term for (term,) in self._connections.fetch(SQL("terms_with_prefix"), parameters)]
 
-    def add(
-        self,
-        records: Sequence[Record],
-        *,
-        model: Model | None,
-        idempotency_key: IdempotencyKey | None = None,
-        exact: bool = False,
-        duplicates: Duplicates | None = None,
-    ) -> list[Memory]:
-        if not records:
-            return []
-        table.check_vectors([record.vectors for record in records], model)
-        # Computing the terms is the slowest part and needs no lock.
-        terms = [index_terms(record.memory.indexed_text) for record in records]
+    def _transaction(self, work: Callable[[Transaction[int, ScopeIds]], T]) -> T:
+        def run(connection: Connection) -> tuple[T, PostgresTransaction]:
+            transaction = PostgresTransaction(connection)
+            return work(transaction), transaction
 
-        def work(connection: Connection) -> tuple[list[Memory], list[int]]:
-            written = find_request(connection, idempotency_key)
-            if written is not None:
-                return table.by_ids(connection, written), []
-            given = [record.memory for record in records]
-            repeated: list[str | None] = [None] * len(records)
-            if duplicates is not None:
-                table.lock_texts(connection, given)
-                homes = find_homes(connection, given, exact=exact)
-                repeated = table.repeated_ids(connection, given, homes, duplicates)
-            new = [at for at, one in enumerate(repeated) if one is None]
-            keys = insert(connection, [records[at] for at in new], [terms[at] for at in new]) if new else []
-            table.count_repeats(connection, repeated)
-            ids = [one or memory.id for one, memory in zip(repeated, given, strict=True)]
-            record_request(connection, idempotency_key, ids)
-            return table.by_ids(connection, ids), keys
-
-        def insert(connection: Connection, records: Sequence[Record], terms: Sequence[list[str]]) -> list[int]:
-            memories = [record.memory for record in records]
-            table.refuse_existing(connection, [memory.id for memory in memories])
-            placed = place(connection, memories, exact=exact)
-            keyed = any(memory.key is not None for memory in memories)
-            settled = validity.settle(connection, memories, placed) if keyed else memories
-            entries = list(zip(placed, terms, strict=True))
-            keys = table.insert(connection, settled, positions(connection, memories, placed), entries)
-            final = [replace(record, memory=memory) for memory, record in zip(settled, records, strict=True)]
-            table.add_vectors(connection, zip(keys, placed, final, strict=True), model)
-            return keys
-
-        stored, keys = self._connections.write(work)
-        self._maintenance.after_add(keys, embedded=model is not None)
-        return stored
+        result, transaction = self._connections.write(run)
+        if transaction.inserted:
+            self._maintenance.after_add(transaction.inserted, embedded=transaction.embedded)
+        return result
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         return self._connections.read(lambda connection: table.by_ids(connection, ids, within=within))
-
-    def update(
-        self,
-        record: Record,
-        *,
-        model: Model | None,
-        fields: Collection[str] | None = None,
-        if_version: str | None = None,
-        within: Scope | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Memory:
-        expected = record.memory
-        table.check_vectors([record.vectors], model)
-        terms = index_terms(expected.indexed_text)
-
-        def work(connection: Connection) -> Memory:
-            key, current, before = table.lock(connection, expected.id, within=within)
-            if find_request(connection, idempotency_key) is not None:
-                return current
-            check_version(current, if_version)
-            memory = merge_fields(current, record, fields)
-            check_no_ring(current, memory, validity.ReplacedBy(connection))
-            # Another field of it may have been changed meanwhile.
-            as_expected = memory.indexed_text == expected.indexed_text
-            ids = replace(before[0], kind=KIND_NUMBERS[memory.kind])
-            if not stays_in_session(memory, current):
-                [ids] = place(connection, [memory])
-            after = (ids, terms if as_expected else index_terms(memory.indexed_text))
-            memory = validity.settle_updated(connection, current, memory, ids, fields)
-            table.replace(connection, key, memory, before, after)
-            if memory.indexed_text == current.indexed_text:
-                table.move_vectors(connection, key, ids)
-            else:
-                table.remove_vectors(connection, [key])
-                table.add_vectors(connection, [(key, ids, record)] if as_expected else [], model)
-            if validity.is_dated(memory) or validity.is_dated(current):
-                validity.date_vectors(connection, [memory.id])
-            record_request(connection, idempotency_key, [memory.id])
-            return table.by_keys(connection, [key])[0]
-
-        return self._connections.write(work)
-
-    def remove(
-        self,
-        ids: Sequence[str],
-        *,
-        within: Scope | None = None,
-        if_version: str | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> list[str]:
-        def work(connection: Connection) -> list[str]:
-            removed = find_request(connection, idempotency_key)
-            if removed is None:
-                removed = table.remove(connection, ids, within=within, if_version=if_version)
-                if removed:
-                    record_request(connection, idempotency_key, removed)
-            return removed
-
-        return self._connections.write(work)
 
     def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         def find(connection: Connection) -> list[int]:
@@ -238,13 +142,6 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
 
     def replacements(self) -> dict[str, str]:
         return self._connections.read(validity.replacements)
-
-    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
-        def work(connection: Connection) -> list[str]:
-            ids = validity.expired_ids(connection, before, limit=limit, profile=profile)
-            return table.remove(connection, ids, within=None) if ids else []
-
-        return self._connections.write(work)
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         micros = to_micros(at) or 0

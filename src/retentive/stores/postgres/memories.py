@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from retentive.errors import Conflict, Invalid, NotFound
+from retentive.errors import Invalid
 from retentive.models import KINDS, Memory, Model, Scope, hash_text, indexed_text
 from retentive.stores.damage import Damage, damaged_error
-from retentive.stores.duplicates import Home, counted_repeats, find_repeated
+from retentive.stores.duplicates import Home
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS, CURRENT, date_vectors, is_dated
-from retentive.stores.rules import ListCursor, check_versions, is_within, page_length, prefix_range
+from retentive.stores.rules import ListCursor, is_within, page_length, prefix_range
 from retentive.stores.sql_codec import EPOCH, RULE, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
-from retentive.stores.values import Duplicates, PreviousTurn, Record, Vector
+from retentive.stores.values import PreviousTurn, Record, Vector
+from retentive.stores.writes import Stored
 
 MAX_DIMENSION = 4_000
 """The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
@@ -132,69 +132,48 @@ def vectors_of(connection: Connection, keys: Sequence[int]) -> dict[int, Vector]
 # Writing
 
 
-def refuse_existing(connection: Connection, ids: Sequence[str]) -> None:
-    """Raise `Conflict` if one of these ids exists already, or occurs twice."""
-    if len(set(ids)) < len(ids):
-        raise Conflict("two of these memories have the same id; nothing was stored")
-    statement = "SELECT id FROM memories WHERE id = ANY (%s) ORDER BY id LIMIT 1"
-    existing = connection.execute(statement, (list(ids),)).fetchone()
-    if existing is not None:
-        raise Conflict(f"there is a memory with the id {existing[0]} already; update it instead, nothing was stored")
-
-
 def lock_texts(connection: Connection, memories: Sequence[Memory]) -> None:
     """Wait for other writers that look for the same texts in the same profiles."""
     connection.execute(_SQL("lock_contents"), ([f"{one.profile} {one.content_hash}" for one in memories],))
 
 
-def repeated_ids(
-    connection: Connection, memories: Sequence[Memory], homes: Sequence[Home], duplicates: Duplicates
-) -> list[str | None]:
-    """Return the id of the memory that each of these repeats; None for a new one."""
-
-    def stored(home: Home, memory: Memory) -> list[Memory]:
-        rows = connection.execute(_BY_CONTENT, (memory.content_hash, *home), binary=True)
-        return list(to_memories(rows, []).values())
-
-    return find_repeated(memories, homes, stored, duplicates)
+def with_text(connection: Connection, home: Home, memory: Memory) -> list[Memory]:
+    """Return the memories of a home with the content hash of a memory."""
+    rows = connection.execute(_BY_CONTENT, (memory.content_hash, *home), binary=True)
+    return list(to_memories(rows, []).values())
 
 
-def count_repeats(connection: Connection, repeated: Iterable[str | None]) -> None:
-    """Count in the metadata of memories how often they were repeated."""
-    times = Counter(id for id in repeated if id is not None)
-    if times:
-        connection.execute("SELECT 1 FROM memories WHERE id = ANY (%s) ORDER BY key FOR UPDATE", (list(times),))
-    for memory in by_ids(connection, list(times)):
-        metadata = json.dumps(counted_repeats(memory, times[memory.id]), ensure_ascii=False)
-        connection.execute("UPDATE memories SET metadata = %s WHERE id = %s", (metadata, memory.id))
-
-
-def insert(
-    connection: Connection, memories: Sequence[Memory], positions: Sequence[int | None], entries: Sequence[ScopedTerms]
-) -> list[int]:
+def insert(connection: Connection, memories: Sequence[Memory], entries: Sequence[ScopedTerms]) -> list[int]:
     """Insert memories, count them, and return their keys in ascending order. No memory ever gets the key of another."""
     keys = [key for (key,) in connection.execute(_SQL("new_keys"), (len(memories),), binary=True)]
     with connection.cursor() as cursor, cursor.copy(_SQL("copy_memories")) as copy:
         copy.set_types(_MEMORY_TYPES)
-        for key, memory, position, (ids, terms) in zip(keys, memories, positions, entries, strict=True):
-            scope = (ids.profile, ids.project or None, ids.session or None, position, ids.kind)
+        for key, memory, (ids, terms) in zip(keys, memories, entries, strict=True):
+            scope = (ids.profile, ids.project or None, ids.session or None, memory.position, ids.kind)
             index = (" ".join(terms), len(terms) + SCOPE_TOKENS)
             copy.write_row((key, memory.id, *scope, *_own_values(memory), *index))
     record_changes(connection, added=entries)
     return keys
 
 
-def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Memory, ScopedTerms]:
-    """Lock a memory and return it with its key, scope and terms. `NotFound` if the scope has no such memory."""
+def lock(connection: Connection, id: str, *, within: Scope | None) -> Stored[int, ScopeIds] | None:
+    """Lock a memory and return it with its key, scope and terms; None if the scope has no such memory."""
     row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
     if row is None or not keys_within(connection, [id], within):
-        raise NotFound(f"there is no memory {id}")
+        return None
     key, *scope, terms = row
     damaged: list[Damage] = []
     found = with_keys(connection, [key], damaged)
     if damaged:
         raise damaged_error(damaged[0])
-    return key, found[key], (ScopeIds(*scope), terms.split())
+    return Stored(key, found[key], ScopeIds(*scope), terms.split())
+
+
+def lock_all(connection: Connection, ids: Sequence[str], within: Scope | None) -> dict[str, int]:
+    """Lock the memories with these ids that exist in a scope, and return their keys."""
+    rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
+    allowed = None if within is None else keys_within(connection, [row[1] for row in rows], within)
+    return {row[1]: row[0] for row in rows if allowed is None or row[1] in allowed}
 
 
 def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerms, after: ScopedTerms) -> None:
@@ -204,21 +183,6 @@ def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerm
     values = (*scope, *_own_values(memory), " ".join(terms), len(terms) + SCOPE_TOKENS, key)
     connection.execute(_SQL("update"), values)
     record_changes(connection, added=[after], removed=[before])
-
-
-def remove(
-    connection: Connection, ids: Sequence[str], *, within: Scope | None, if_version: str | None = None
-) -> list[str]:
-    """Delete the memories with these ids that exist in a scope; return their ids in the order given."""
-    rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
-    if within is not None:
-        allowed = keys_within(connection, [row[1] for row in rows], within)
-        rows = [row for row in rows if row[1] in allowed]
-    if if_version is not None:
-        memories = with_keys(connection, [row[0] for row in rows], [])
-        check_versions([row[1] for row in rows], memories.values(), if_version)
-    deleted = set(_delete(connection, [row[0] for row in rows]))
-    return [id for id in dict.fromkeys(ids) if id in deleted]
 
 
 def keys_in_scope(connection: Connection, scope: ResolvedScope) -> list[int]:
@@ -232,10 +196,10 @@ def remove_scope(connection: Connection, scope: ResolvedScope, keys: Sequence[in
     condition = f"key = ANY (%(keys)s) AND ({scope.condition})"
     statement = f"SELECT key FROM memories WHERE {condition} ORDER BY key FOR UPDATE".encode()  # noqa: S608 - columns
     rows = connection.execute(statement, {**scope.parameters, "keys": list(keys)}, binary=True)
-    return len(_delete(connection, [key for (key,) in rows]))
+    return len(delete(connection, [key for (key,) in rows]))
 
 
-def _delete(connection: Connection, keys: Sequence[int]) -> list[str]:
+def delete(connection: Connection, keys: Sequence[int]) -> list[str]:
     """Delete memories with their terms, vectors, judgements and counts; return the ids of those that existed."""
     deleted: list[str] = []
     for start in range(0, len(keys), 1000):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from retentive.errors import NotFound
-from retentive.stores.postgres.catalogue import project_ids
 from retentive.stores.postgres.connections import Connections
+from retentive.stores.postgres.placement import project_ids
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.rules import is_sent_again

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from hashlib import blake2b
 
 from retentive.models import Memory
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import FACT_COLUMNS, ScopeIds, to_memories, to_micros
-from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
+from retentive.stores.sql_codec import FACT_COLUMNS, to_memories, to_micros
+from retentive.stores.writes import Slot
 
 # Names are looked up by id for each row: a join could be planned as a scan of all sessions.
 COLUMNS = f"""
@@ -41,76 +41,18 @@ CURRENT_NEIGHBOUR = """
 _SQL = Statements("validity")
 _OF_KEY, _SUPERSEDED, _KEYED = (_SQL(name, columns=COLUMNS) for name in ("of_key", "superseded", "keyed"))
 
-_Slot = tuple[str, int, int]
 
-
-def settle(connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
-    """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
-    own = {memory.id for memory in memories}
-    slots = [(memory.key or "", ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
-    keyed = {slot for slot, memory in zip(slots, memories, strict=True) if memory.key is not None}
-    _lock(connection, keyed)
-    stored = {slot: [one for one in _of_key(connection, slot) if one.id not in own] for slot in keyed}
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
-    retire(connection, changed)
-    return final
-
-
-def settle_updated(
-    connection: Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
-) -> Memory:
-    """An updated memory as it is to be stored. Others of its key, and of the one that it had, change with it."""
-    if not concerns_keys(current, memory):
-        return memory
-    rows = connection.execute(
-        "SELECT coalesce(fact_key, ''), profile, coalesce(project, 0) FROM memories WHERE id = %s", (memory.id,)
-    )
-    [before] = rows.fetchall()
-    slot = (memory.key or "", scope.profile, scope.project)
-    _lock(connection, [one for one in {slot, before} if one[0]])
-    others, former = (
-        [one for one in _of_key(connection, of) if one.id != memory.id] if of[0] else [] for of in (slot, before)
-    )
-    settled, changed = settle_update(current, memory, fields, others, former if before != slot else ())
-    if changed:  # until its own row is written, its key is free
-        values = (to_micros(memory.start), memory.id)
-        connection.execute("UPDATE memories SET valid_to = %s WHERE id = %s", values)
-    retire(connection, changed)
-    return settled
-
-
-def settle_moved(
-    connection: Connection, session: int, *, profile: int, old: int, new: int, project: str | None
-) -> list[Memory]:
-    """The memories with keys that change when a session moves to a project.
-
-    They are closed until they are written: a key has at most one open memory in a project. `old` and `new` are the ids
-    of the session's projects, and `project` is the name of the new one.
-    """
-    by_key: dict[str, list[Memory]] = {}
-    for memory in to_memories(connection.execute(_KEYED, (session,), binary=True), []).values():
-        by_key.setdefault(memory.key or "", []).append(memory)
-    _lock(connection, [(key, profile, home) for key in by_key for home in (old, new)])
-    changed: list[Memory] = []
-    for key, moved in by_key.items():
-        ids = {memory.id for memory in moved}
-        former = [one for one in _of_key(connection, (key, profile, old)) if one.id not in ids]
-        here = _of_key(connection, (key, profile, new))
-        changed += settle_session(moved, project, here=here, former=former)
-    for memory in changed:
-        connection.execute("UPDATE memories SET valid_to = %s WHERE id = %s", (to_micros(memory.start), memory.id))
-    return changed
-
-
-def _lock(connection: Connection, slots: Iterable[_Slot]) -> None:
-    """Wait for other transactions that write these keys."""
+def memories_of_keys(connection: Connection, slots: Collection[Slot]) -> dict[Slot, list[Memory]]:
+    """The memories of each key, in the order of arrival. Other transactions that write these keys wait."""
     hashes = {blake2b(repr(slot).encode(errors="replace"), digest_size=8).digest() for slot in slots}
     ids = sorted(int.from_bytes(hash, signed=True) for hash in hashes)
     connection.execute(_SQL("lock_keys"), (ids,))
+    return {slot: list(to_memories(connection.execute(_OF_KEY, slot, binary=True), []).values()) for slot in slots}
 
 
-def _of_key(connection: Connection, slot: _Slot) -> list[Memory]:
-    return list(to_memories(connection.execute(_OF_KEY, slot, binary=True), []).values())
+def memories_with_keys(connection: Connection, session: int) -> list[Memory]:
+    """The memories of a session that have a key."""
+    return list(to_memories(connection.execute(_KEYED, (session,), binary=True), []).values())
 
 
 def retire(connection: Connection, memories: Sequence[Memory]) -> None:
@@ -137,20 +79,16 @@ def superseded(connection: Connection, ids: Sequence[str]) -> list[Memory]:
     return list(to_memories(connection.execute(_SUPERSEDED, {"ids": list(ids)}, binary=True), []).values())
 
 
-class ReplacedBy:
-    """Gives what has replaced a memory. After the first call, other transactions that ask for it wait for this one."""
+def lock_replacements(connection: Connection) -> None:
+    """Wait for other transactions that ask what has replaced a memory."""
+    connection.execute(_SQL("lock_replacements"))
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._locked = False
 
-    def __call__(self, id: str) -> str | None:
-        if not self._locked:
-            self._connection.execute(_SQL("lock_replacements"))
-            self._locked = True
-        row = self._connection.execute("SELECT superseded_by FROM memories WHERE id = %s", (id,)).fetchone()
-        found: str | None = row[0] if row else None
-        return found
+def replaced_by(connection: Connection, id: str) -> str | None:
+    """The id of what has replaced a memory."""
+    row = connection.execute("SELECT superseded_by FROM memories WHERE id = %s", (id,)).fetchone()
+    found: str | None = row[0] if row else None
+    return found
 
 
 def replacements(connection: Connection) -> dict[str, str]:

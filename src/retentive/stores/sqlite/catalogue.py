@@ -6,20 +6,26 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
 from retentive.errors import Conflict
-from retentive.models import KINDS, Kind, Model, Scope
+from retentive.models import KINDS, Kind, Memory, Model, Scope
 from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.sql_codec import from_micros
-from retentive.stores.sqlite import validity, vector_blocks
+from retentive.stores.sqlite import memory_table, vector_blocks
 from retentive.stores.sqlite.memory_table import resolve, sessions_named
-from retentive.stores.sqlite.row_changes import NameRegistry, add_keywords, keyword_entries, remove_keywords
+from retentive.stores.sqlite.row_changes import Entry, NameRegistry, add_keywords, keyword_entries, remove_keywords
+from retentive.stores.sqlite.transaction import SqliteTransaction
 from retentive.stores.values import Day, Profile, Project, Session, Stats
+from retentive.stores.writes import Slot, settle_moved
 
 _LAST_STORED = "SELECT created FROM memories ORDER BY key DESC LIMIT 1"
+_KEYED = """
+    SELECT key, fact_key, profile, coalesce(project, 0) FROM memories
+    WHERE key IN carray(?) AND fact_key IS NOT NULL ORDER BY key
+"""
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),
            min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
@@ -167,13 +173,26 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
         return
     remove_keywords(connection, entries)
     moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
-    settled = validity.settle_moved(connection, [key for key, _, _ in moved], move.project)
+    transaction = SqliteTransaction(connection)
+    name = connection.execute("SELECT name FROM projects WHERE id = ?", (move.project,)).get
+    settled = settle_moved(transaction, _of_keys(connection, moved), move.project or 0, name)
     connection.executemany(
         "UPDATE memories SET project = ? WHERE key = ?", ((move.project, key) for key, _, _ in moved)
     )
-    validity.retire(connection, settled)
+    transaction.retire(settled)
     add_keywords(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
+
+
+def _of_keys(connection: apsw.Connection, entries: Sequence[Entry]) -> dict[Slot, list[Memory]]:
+    """Those of these memories that have a key, by it, their profile and their project."""
+    rows: list[Any] = connection.execute(_KEYED, (apsw.carray(array("q", [key for key, _, _ in entries])),)).fetchall()
+    memories = memory_table.by_keys(connection, [row[0] for row in rows])
+    found: dict[Slot, list[Memory]] = {}
+    for key, name, profile, project in rows:
+        if key in memories:
+            found.setdefault((name, profile, project), []).append(memories[key])
+    return found
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

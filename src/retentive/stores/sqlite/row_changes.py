@@ -14,14 +14,11 @@ from typing import Any
 
 import apsw
 
-from retentive.errors import Conflict
 from retentive.models import Memory
-from retentive.stores.duplicates import Home, counted_repeats, find_repeated
-from retentive.stores.rules import home_of, stays_in_session
+from retentive.stores.rules import home_of
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, fact_values, to_micros
-from retentive.stores.sqlite import keyword_separators, memory_table, validity, vector_blocks
+from retentive.stores.sqlite import keyword_separators, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
-from retentive.stores.values import Duplicates
 
 Entry = tuple[int, list[str], ScopeIds]
 """A memory's key, its terms and its scope, as the keyword index has them."""
@@ -29,67 +26,23 @@ Entry = tuple[int, list[str], ScopeIds]
 _INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
 
 
-def check_new(connection: apsw.Connection, ids: Sequence[str]) -> None:
-    """Raise `Conflict` if one of these ids exists, or is given twice."""
-    if len(set(ids)) < len(ids):
-        raise Conflict("two of these memories have the same id; nothing was stored")
-    statement = "SELECT id FROM memories WHERE id IN carray(?) ORDER BY id LIMIT 1"
-    known = connection.execute(statement, (apsw.carray(tuple(ids)),)).get
-    if known is not None:
-        raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
-
-
-_SAME_TEXT = "SELECT key FROM memories WHERE content_hash = ? AND profile = ? AND coalesce(project, 0) = ? ORDER BY key"
-
-
-def repeated_ids(
-    connection: apsw.Connection, memories: Sequence[Memory], duplicates: Duplicates, *, exact: bool
-) -> list[str | None]:
-    """The id of the memory that each of these repeats; None for a new one."""
-
-    def stored(home: Home, memory: Memory) -> Iterable[Memory]:
-        keys = [key for (key,) in connection.execute(_SAME_TEXT, (memory.content_hash, *home))]
-        return memory_table.by_keys(connection, keys).values()
-
-    connection.execute("SAVEPOINT homes")  # a memory that is not stored creates no session
-    names = NameRegistry(connection)
-    placed = [names.scope_ids(memory, exact=exact) for memory in memories]
-    homes = [(ids.profile, ids.project) for ids in placed]
-    repeated = find_repeated(memories, homes, stored, duplicates)
-    connection.execute("ROLLBACK TO homes")
-    connection.execute("RELEASE homes")
-    return repeated
-
-
-def count_repeats(connection: apsw.Connection, repeated: Iterable[str | None]) -> None:
-    """Count in the metadata of memories how often they were repeated."""
-    times = Counter(id for id in repeated if id is not None)
-    for id, (key, memory) in memory_table.by_ids(connection, list(times)).items():
-        metadata = json.dumps(counted_repeats(memory, times[id]), ensure_ascii=False)
-        connection.execute("UPDATE memories SET metadata = ? WHERE key = ?", (metadata, key))
-
-
 def insert_rows(
-    connection: apsw.Connection, memories: Sequence[Memory], terms: Sequence[list[str]], *, exact: bool
-) -> tuple[range, list[ScopeIds]]:
-    """Insert memories with their terms, but without vectors; return their keys and scopes."""
-    names = NameRegistry(connection)
+    connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds], terms: Sequence[list[str]]
+) -> range:
+    """Insert memories with their terms, but without vectors; return their keys."""
     count = len(memories)
     statement = "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?"
     first: int = connection.execute(statement, (count, count)).get
     keys = range(first, first + count)
-    scopes = [names.scope_ids(memory, exact=exact) for memory in memories]
-    if any(memory.key is not None for memory in memories):
-        memories = validity.settle(connection, memories, scopes)
     connection.executemany(
         _INSERT,
         [
-            _to_row(key, memory, scope, names.position(memory, scope.session), of_text)
+            _to_row(key, memory, scope, memory.position, of_text)
             for key, memory, scope, of_text in zip(keys, memories, scopes, terms, strict=True)
         ],
     )
     add_keywords(connection, list(zip(keys, terms, scopes, strict=True)))
-    return keys, scopes
+    return keys
 
 
 def _to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
@@ -103,27 +56,17 @@ def _to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms
     )  # fmt: skip
 
 
-def updated_scope(connection: apsw.Connection, key: int, memory: Memory, current: Memory) -> ScopeIds:
-    """The scope of a memory that is updated. One that stays in its session follows it, if it is being moved."""
-    if not stays_in_session(memory, current):
-        return NameRegistry(connection).scope_ids(memory)
-    profile, project, session = connection.execute(
-        "SELECT s.profile, coalesce(s.project, 0), s.id FROM memories AS m JOIN sessions AS s ON s.id = m.session "
-        "WHERE m.key = ?",
-        (key,),
-    ).get
-    return ScopeIds(profile, project, session, KIND_NUMBERS[memory.kind])
-
-
-def replace_row(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:
-    """Replace the row of a memory and its entry in the keyword index."""
-    replaced = keyword_entries(connection, [key])
-    remove_keywords(connection, replaced)
+def replace_row(
+    connection: apsw.Connection, replaced: Entry, memory: Memory, scope: ScopeIds, terms: list[str]
+) -> None:
+    """Replace the row of a memory and its entry in the keyword index, given the entry that it has."""
+    key = replaced[0]
+    remove_keywords(connection, [replaced])
     connection.execute("DELETE FROM memories WHERE key = ?", (key,))
     position = memory.position if scope.session else None
     connection.execute(_INSERT, _to_row(key, memory, scope, position, terms))
     add_keywords(connection, [(key, terms, scope)])
-    keyword_separators.clear(connection, _terms_of(replaced))
+    keyword_separators.clear(connection, _terms_of([replaced]))
 
 
 def remove_rows(connection: apsw.Connection, keys: Sequence[int]) -> None:

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
-from retentive.errors import NotFound
 from retentive.models import Memory, Model, Scope
-from retentive.stores.damage import Damage, Repair, SetAside, damaged_error
-from retentive.stores.rules import check_version, check_versions, is_within, merge_fields, no_store, parse_cursor
+from retentive.stores.damage import Damage, Repair, SetAside
+from retentive.stores.rules import is_within, no_store, parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
@@ -26,30 +25,18 @@ from retentive.stores.sqlite import (
     vector_blocks,
 )
 from retentive.stores.sqlite.batches import FIRST_BATCH, batches
-from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import Postings, resolve
-from retentive.stores.sqlite.row_changes import (
-    check_new,
-    count_repeats,
-    insert_rows,
-    keyword_entries,
-    remove_rows,
-    repeated_ids,
-    replace_row,
-    updated_scope,
-)
+from retentive.stores.sqlite.row_changes import keyword_entries, remove_rows
 from retentive.stores.sqlite.search import SqliteSearch, StoreState, read_state, terms_with_prefix
 from retentive.stores.sqlite.space import compact, tidy
+from retentive.stores.sqlite.transaction import SqliteTransaction
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.stores.validity import check_no_ring
 from retentive.stores.values import (
     Backup,
     Compaction,
     Day,
-    Duplicates,
-    IdempotencyKey,
     Judgement,
     Page,
     Profile,
@@ -64,10 +51,12 @@ from retentive.stores.values import (
     Vector,
     no_progress,
 )
-from retentive.text.terms import index_terms
+from retentive.stores.writes import Transaction, Writes
+
+T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Writes[int, ScopeIds]):
     """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
 
     def __init__(
@@ -140,58 +129,15 @@ class SqliteStore:
 
     # Memories
 
-    def add(
-        self,
-        records: Sequence[Record],
-        *,
-        model: Model | None,
-        idempotency_key: IdempotencyKey | None = None,
-        exact: bool = False,
-        duplicates: Duplicates | None = None,
-    ) -> list[Memory]:
-        if not records:
-            return []
-        # Extracting terms is the slowest part and needs no lock.
-        terms = [index_terms(record.memory.indexed_text) for record in records]
-        ids = [record.memory.id for record in records]
+    def _transaction(self, work: Callable[[Transaction[int, ScopeIds]], T]) -> T:
         with self._write() as connection:
-            written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
-            if written is None:
-                repeated: list[str | None] = [None] * len(records)
-                if duplicates is not None:
-                    repeated = repeated_ids(connection, [one.memory for one in records], duplicates, exact=exact)
-                    ids = [one or id for one, id in zip(repeated, ids, strict=True)]
-                new = [at for at, one in enumerate(repeated) if one is None]
-                if new:
-                    self._insert(connection, [records[at] for at in new], [terms[at] for at in new], model, exact=exact)
-                count_repeats(connection, repeated)
-                if idempotency_key:
-                    side_tables.record_write(connection, idempotency_key, ids)
-            ids = ids if written is None else written
-            found = memory_table.by_ids(connection, ids)
-        return [found[id][1] for id in ids if id in found]
-
-    def _insert(
-        self,
-        connection: apsw.Connection,
-        records: Sequence[Record],
-        terms: Sequence[list[str]],
-        model: Model | None,
-        *,
-        exact: bool,
-    ) -> None:
-        check_new(connection, [record.memory.id for record in records])
-        keys, scopes = insert_rows(connection, [record.memory for record in records], terms, exact=exact)
-        self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
-
-    def _add_vectors(
-        self, connection: apsw.Connection, entries: Sequence[tuple[int, ScopeIds, Record]], model: Model | None
-    ) -> None:
-        if model is not None and any(record.vectors is not None for _, _, record in entries):
-            id = vector_blocks.register(connection, model)
-            full = vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
-            if full:  # much of a block may have been forgotten while it was filled
-                reclaim(connection, full)
+            transaction = SqliteTransaction(connection)
+            result = work(transaction)
+        if transaction.removed:
+            tidy(self._connections)
+        elif transaction.replaced:  # the old text must not remain in the log
+            self._connections.truncate_log()
+        return result
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
@@ -203,71 +149,6 @@ class SqliteStore:
     def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
         with self._connections.read() as connection:
             return memory_table.ids_with_prefix(connection, prefix, within, limit)
-
-    def update(
-        self,
-        record: Record,
-        *,
-        model: Model | None,
-        fields: Collection[str] | None = None,
-        if_version: str | None = None,
-        within: Scope | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Memory:
-        id = record.memory.id
-        terms = index_terms(record.memory.indexed_text)
-        with self._write() as connection:
-            key = memory_table.keys_within(connection, [id], within).get(id, 0)
-            damaged: list[Damage] = []
-            current = memory_table.by_keys(connection, [key], damaged).get(key)
-            if current is None:
-                raise damaged_error(damaged[0]) if damaged else NotFound(f"there is no memory {id}")
-            if idempotency_key and side_tables.written_before(connection, idempotency_key) is not None:
-                return current
-            check_version(current, if_version)
-            memory = merge_fields(current, record, fields)
-            check_no_ring(current, memory, partial(validity.replaced_by, connection))
-            if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
-                terms = index_terms(memory.indexed_text)
-            scope = updated_scope(connection, key, memory, current)
-            memory = validity.settle_updated(connection, current, memory, scope, fields)
-            replace_row(connection, key, memory, scope, terms)
-            same_text = memory.indexed_text == current.indexed_text
-            if same_text:
-                vector_blocks.move_vectors(connection, {key: scope})
-            else:
-                emptied = vector_blocks.remove_vectors(connection, [key])
-                reclaim(connection, emptied + vector_blocks.remove_turns(connection, [key]))
-                if memory.indexed_text == record.memory.indexed_text:
-                    self._add_vectors(connection, [(key, scope, record)], model)
-            if idempotency_key:
-                side_tables.record_write(connection, idempotency_key, [id])
-            updated = memory_table.by_keys(connection, [key])[key]
-        if not same_text:  # the old text must not remain in the log
-            self._connections.truncate_log()
-        return updated
-
-    def remove(
-        self,
-        ids: Sequence[str],
-        *,
-        within: Scope | None = None,
-        if_version: str | None = None,
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> list[str]:
-        with self._write() as connection:
-            written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
-            if written is not None:
-                return written
-            found = memory_table.keys_within(connection, ids, within)
-            if if_version is not None:
-                check_versions(found, memory_table.by_keys(connection, found.values()).values(), if_version)
-            removed = [*found, *repair.forget_set_aside(connection, ids, within)]
-            if idempotency_key and removed:
-                side_tables.record_write(connection, idempotency_key, removed)
-            remove_rows(connection, sorted(found.values()))
-        tidy(self._connections)
-        return removed
 
     def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._connections.read() as connection:
@@ -295,15 +176,6 @@ class SqliteStore:
     def replacements(self) -> dict[str, str]:
         with self._connections.read() as connection:
             return validity.replacements(connection)
-
-    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
-        with self._write() as connection:
-            keys = validity.expired_keys(connection, to_micros(before) or 0, limit=limit, profile=profile)
-            ids = [memory_table.id_of(connection, key) for key in keys]
-            remove_rows(connection, keys)
-        if keys:
-            tidy(self._connections)
-        return ids
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         if self._connections.read_only:

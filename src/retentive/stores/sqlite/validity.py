@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
 from retentive.models import Memory
-from retentive.stores.sql_codec import ScopeIds, to_micros
+from retentive.stores.sql_codec import to_micros
 from retentive.stores.sqlite import memory_table
 from retentive.stores.sqlite.memory_table import fetch_json
-from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
 
 _NEVER = np.iinfo(np.int64)
 
@@ -25,71 +23,7 @@ _DATED = """
     FROM memories INDEXED BY memories_dated
     WHERE valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires IS NOT NULL
 """
-_OF_KEY = "SELECT key FROM memories WHERE fact_key = ? AND profile = ? AND coalesce(project, 0) = ? ORDER BY key"
-_KEYED = """
-    SELECT key, fact_key, profile, coalesce(project, 0) FROM memories
-    WHERE key IN carray(?) AND fact_key IS NOT NULL ORDER BY key
-"""
-_SLOT = "SELECT fact_key, profile, coalesce(project, 0) FROM memories WHERE id = ?"
 _RETIRE = "UPDATE memories SET valid_to = ?, superseded_by = ?, reason = ?, actor = ? WHERE id = ?"
-
-
-def settle(connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
-    """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
-    own = {memory.id for memory in memories}
-    slots = [(memory.key, ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
-    stored = {
-        slot: [one for one in _memories_of_key(connection, slot) if one.id not in own] for slot in slots if slot[0]
-    }
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
-    retire(connection, changed)
-    return final
-
-
-def settle_updated(
-    connection: apsw.Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
-) -> Memory:
-    """An updated memory as it is to be stored. Others of its key, and of the one that it had, change with it."""
-    before: tuple[str | None, int, int] = connection.execute(_SLOT, (memory.id,)).get
-    if before[2] != scope.project:  # its session is being moved
-        name = connection.execute("SELECT name FROM projects WHERE id = ?", (scope.project,)).get
-        memory = memory._replace(project=name)
-    if not concerns_keys(current, memory):
-        return memory
-    slot = (memory.key, scope.profile, scope.project)
-    others, former = (
-        [one for one in _memories_of_key(connection, of) if one.id != memory.id] if of[0] is not None else []
-        for of in (slot, before)
-    )
-    settled, changed = settle_update(current, memory, fields, others, former if before != slot else ())
-    if changed:  # until its own row is written, its key is free
-        connection.execute("UPDATE memories SET valid_to = ? WHERE id = ?", (to_micros(memory.start), memory.id))
-    retire(connection, changed)
-    return settled
-
-
-def settle_moved(connection: apsw.Connection, keys: Sequence[int], project: int | None) -> list[Memory]:
-    """The memories with keys that change when some of them move to a project.
-
-    They are closed until they are written: a key has at most one open memory in a project.
-    """
-    rows: list[Any] = connection.execute(_KEYED, (apsw.carray(array("q", keys)),)).fetchall()
-    name = connection.execute("SELECT name FROM projects WHERE id = ?", (project,)).get
-    changed: list[Memory] = []
-    for slot in dict.fromkeys((key, profile, home) for _, key, profile, home in rows):
-        moved = memory_table.by_keys(connection, [row[0] for row in rows if row[1:] == slot])
-        ids = {memory.id for memory in moved.values()}
-        former = [memory for memory in _memories_of_key(connection, slot) if memory.id not in ids]
-        here = _memories_of_key(connection, (slot[0], slot[1], project or 0))
-        changed += settle_session(list(moved.values()), name, here=here, former=former)
-    closed = ((to_micros(memory.start), memory.id) for memory in changed)
-    connection.executemany("UPDATE memories SET valid_to = ? WHERE id = ?", closed)
-    return changed
-
-
-def _memories_of_key(connection: apsw.Connection, slot: tuple[str | None, int, int]) -> list[Memory]:
-    keys = [key for (key,) in connection.execute(_OF_KEY, slot)]
-    return list(memory_table.by_keys(connection, keys).values())
 
 
 def retire(connection: apsw.Connection, memories: Sequence[Memory]) -> None:
@@ -125,15 +59,15 @@ def replacements(connection: apsw.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT id, superseded_by FROM memories WHERE superseded_by IS NOT NULL"))
 
 
-def expired_keys(connection: apsw.Connection, before: int, *, limit: int, profile: str | None) -> list[int]:
-    """The keys of memories that expired before a time."""
+def expired_ids(connection: apsw.Connection, before: int, *, limit: int, profile: str | None) -> list[str]:
+    """The ids of memories that expired before a time."""
     statement = """
-        SELECT key FROM memories WHERE expires <= :before
+        SELECT id FROM memories WHERE expires <= :before
           AND (:profile IS NULL OR profile = (SELECT id FROM profiles WHERE name = :profile))
         ORDER BY expires, key LIMIT :limit
     """
     parameters = {"before": before, "limit": limit, "profile": profile}
-    return [key for (key,) in connection.execute(statement, parameters)]
+    return [id for (id,) in connection.execute(statement, parameters)]
 
 
 class DatedKeys(NamedTuple):
