@@ -175,13 +175,6 @@ def test_numbers_that_are_equal_are_written_alike():
     assert canonical_memory(given) != canonical_memory(given._replace(metadata={"n": 10**22, "deep": [1, 2.6]}))
 
 
-def test_an_importance_may_differ_in_its_last_place():
-    given = memory(1, importance=0.24166349407201226)
-
-    assert canonical_memory(given) == canonical_memory(given._replace(importance=0.24166349407201224))
-    assert canonical_memory(given) != canonical_memory(given._replace(importance=0.2416634))
-
-
 def test_a_sample_is_the_same_whatever_the_order_of_reading():
     stores = [open_store("memory://"), open_store("memory://")]
     fill(stores[0])
