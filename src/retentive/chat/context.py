@@ -152,14 +152,14 @@ def assemble(
     are found by what they say about the prompt. The recall leaves out the memories with the ids in `exclude`, and with
     `exclude_session` the latest episodes of the session.
     """
-    home = project or view.project or _project_of(view, session)
-    searched = view.project if everywhere else home
+    session_project = project or view.project or _project_of(view, session)
+    searched = view.project if everywhere else session_project
     counter = count_tokens or token_counter(view.engine)
-    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), home)
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), session_project)
     if tokens.left <= 0:
         return PromptContext("", (), (), 0, budget, counter.name, project=searched)
     messages: Sequence[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    identity = _identity(view, project=home) if "identity" in parts else []
+    identity = _identity(view, project=session_project) if "identity" in parts else []
     latest = (
         latest_episodes(view, session, recent, project=project) if session is not None and "recent" in parts else []
     )
@@ -181,11 +181,13 @@ def assemble(
     rules: Sequence[Hit] = ()
     if {"recalled", "rules"} & set(parts):
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
-        rules = _read_rules(view, home, view.query(text, tuning=chosen), known_ids)
+        rules = _read_rules(view, session_project, view.query(text, tuning=chosen), known_ids)
     least = threshold(chosen) or JUDGED_MIN_RELEVANCE
     helpful = [hit for hit in rules if (hit.relevance or 0.0) >= least]
     hits, repeated_hits = _split_repeated_hits(messages, [*found, *helpful])
-    hits.sort(key=lambda hit: (home is not None and hit.memory.project != home, -(hit.relevance or 0.0)))
+    hits.sort(
+        key=lambda hit: (session_project is not None and hit.memory.project != session_project, -(hit.relevance or 0.0))
+    )
     wanted = _wanted(tokens, identity, new, hits)
     left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
     left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
@@ -198,9 +200,9 @@ def assemble(
     return replace(context, degraded=degraded, relevance=max(relevance, answer.relevance))
 
 
-def _read_rules(view: ProfileView, home: str | None, query: Query, known: Collection[str]) -> Sequence[Hit]:
+def _read_rules(view: ProfileView, session_project: str | None, query: Query, known: Collection[str]) -> Sequence[Hit]:
     """Let the judge read the newest standing rules that are not known yet, so that none is missed by its words."""
-    others = [rule for rule in _rules(view, home) if rule.id not in known][:MAX_RULES]
+    others = [rule for rule in _rules(view, session_project) if rule.id not in known][:MAX_RULES]
     return view.engine.judging.read(others, query)
 
 
@@ -247,12 +249,12 @@ def brief(
     session of the project other than `session`.
     """
     counter = count_tokens or token_counter(view.engine)
-    home = project or view.project
-    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), home)
+    session_project = project or view.project
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), session_project)
     if tokens.left <= 0:
-        return PromptContext("", (), (), 0, budget, counter.name, project=home)
+        return PromptContext("", (), (), 0, budget, counter.name, project=session_project)
     facts = view.list(project=project, kinds=["semantic"], limit=MAX_FACTS).memories if project is not None else ()
-    newest = _rules(view, home)[:BRIEF_RULES]
+    newest = _rules(view, session_project)[:BRIEF_RULES]
     rules, too_large = tokens.share(
         [tokens.item(memory, "rules", "It is a standing rule.") for memory in newest], RULES_SHARE
     )
@@ -269,7 +271,7 @@ def brief(
     ]
     given = {item.memory.content_hash for item in rules}
     wanted = [*rules, *(item for item in others if item.memory.content_hash not in given)]
-    return replace(tokens.fill(wanted, too_large), project=home)
+    return replace(tokens.fill(wanted, too_large), project=session_project)
 
 
 def log_context(
@@ -317,8 +319,8 @@ def latest_episodes(view: ProfileView, session: str, count: int, *, project: str
     if count < 1:
         return []
     page = view.list(session=session, project=project, only_session=True, kinds=["episodic"], limit=min(count, 1000))
-    home = _home(page.memories)
-    found = [memory for memory in page.memories if memory.project == home]
+    session_project = _session_project(page.memories)
+    found = [memory for memory in page.memories if memory.project == session_project]
     return sorted(found, key=lambda memory: (memory.position or 0, memory.id))
 
 
@@ -344,13 +346,13 @@ def why_recalled(hit: Hit) -> str:
 class _TokenBudget:
     """Selects the items that fit into a number of tokens, beside the first and last lines of the block.
 
-    `home` is the project of the prompt.
+    `session_project` is the project of the prompt.
     """
 
-    def __init__(self, counter: TokenCounter, budget: int, nonce: str, home: str | None) -> None:
+    def __init__(self, counter: TokenCounter, budget: int, nonce: str, session_project: str | None) -> None:
         if budget < 0:
             raise Invalid(f"budget: a number of tokens from 0, not {budget}")
-        self._home = home
+        self._session_project = session_project
         self.nonce = nonce
         self._budget = budget
         self._counter = counter
@@ -375,7 +377,7 @@ class _TokenBudget:
         if len(memory.text) > self._readable:
             return max(self.left + 1, len(memory.text) // 3)
         self._readable -= len(memory.text)
-        return self._counter.count(note_line(memory, part, home=self._home, newer=newer) + "\n")
+        return self._counter.count(note_line(memory, part, session_project=self._session_project, newer=newer) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit, taken in order, and the others. Identity beyond its share comes after the rest.
@@ -423,7 +425,10 @@ class _TokenBudget:
         budget, counter = self._budget, self._counter
         taken, too_large = self.take(wanted)
         items = _in_block_order(taken)
-        lines = [note_line(item.memory, item.part, home=self._home, text=item.text, newer=item.newer) for item in items]
+        lines = [
+            note_line(item.memory, item.part, session_project=self._session_project, text=item.text, newer=item.newer)
+            for item in items
+        ]
         text = prompt_block(lines, self.nonce)
         total = min(counter.count(text), budget) if text else 0
         return PromptContext(text, tuple(items), (*too_large, *left_out), total, budget, counter.name)
@@ -432,7 +437,12 @@ class _TokenBudget:
         """Cut an item to a number of tokens, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
-            return note_line(item.memory, item.part, home=self._home, text=f"{text} …", newer=item.newer) + "\n"
+            return (
+                note_line(
+                    item.memory, item.part, session_project=self._session_project, text=f"{text} …", newer=item.newer
+                )
+                + "\n"
+            )
 
         # A token is rarely longer than 8 characters; what is behind them does not fit.
         head = item.text[: 8 * max(room, 0) + 100]
@@ -449,10 +459,10 @@ def _too_large(item: PromptItem, left: int) -> PromptItem:
 
 
 def _project_of(view: ProfileView, session: str | None) -> str | None:
-    return None if session is None else _home(view.list(session=session, only_session=True).memories)
+    return None if session is None else _session_project(view.list(session=session, only_session=True).memories)
 
 
-def _home(memories: Sequence[Memory]) -> str | None:
+def _session_project(memories: Sequence[Memory]) -> str | None:
     """The project of a session with these memories, the latest first; None if one of its name is in no project."""
     projects = [memory.project for memory in memories]
     return None if None in projects else next(iter(projects), None)

@@ -49,15 +49,20 @@ def prompt_block(lines: Sequence[str], nonce: str) -> str:
 
 
 def note_line(
-    memory: Memory, part: str, *, home: str | None = None, text: str | None = None, newer: datetime | None = None
+    memory: Memory,
+    part: str,
+    *,
+    session_project: str | None = None,
+    text: str | None = None,
+    newer: datetime | None = None,
 ) -> str:
     """Return a memory as one line; `text` replaces its text, where only the beginning fits.
 
-    A memory of another project than `home` says which. `newer` is the time of a later note that says something
-    similar.
+    A memory of another project than `session_project` says which. `newer` is the time of a later note that says
+    something similar.
     """
     fields: dict[str, Any] = {"note": "rule" if part == "rules" else part, "when": _minute(memory.when)}
-    if memory.project not in (None, home):
+    if memory.project not in (None, session_project):
         fields["project"] = memory.project
     if newer is not None:
         fields["newer"] = _minute(newer)

@@ -243,14 +243,14 @@ def _context_gains(
     }
     score_of = positive.get
     best: dict[tuple[str | None, str | None], float] = {}
-    homes = [(memory.project, memory.session) if memory.id in pairs else None for memory in table.memories]
-    for home, score in zip(homes, table.scores, strict=True):
-        if home is not None and score > best.setdefault(home, 0.0):
-            best[home] = score
+    sessions = [(memory.project, memory.session) if memory.id in pairs else None for memory in table.memories]
+    for session, score in zip(sessions, table.scores, strict=True):
+        if session is not None and score > best.setdefault(session, 0.0):
+            best[session] = score
     by_length = length_matters > 0.0 and len(best) > 1  # among short memories, or in one session, it tells nothing
     gains: list[_ContextGain | None] = []
-    for memory, home in zip(table.memories, homes, strict=True):
-        if home is None:
+    for memory, session in zip(table.memories, sessions, strict=True):
+        if session is None:
             gains.append(None)
             continue
         previous, following = pairs[memory.id]
@@ -258,7 +258,7 @@ def _context_gains(
         share = session_weight
         if by_length:
             share *= min(1.0, typical / count_words(memory.text)) ** length_matters
-        gains.append(_new(_ContextGain, (max(neighbour, other), share, best[home])))
+        gains.append(_new(_ContextGain, (max(neighbour, other), share, best[session])))
     return gains
 
 
