@@ -1,4 +1,5 @@
-"""Public benchmarks read from their original files: LoCoMo, LongMemEval, BEAM, REALTALK, MemDaily, RealMem and Coding.
+"""Public benchmarks read from their original files: LoCoMo, LongMemEval, BEAM, REALTALK, MemDaily, RealMem, Coding
+and Temporal Memory.
 
 A benchmark is recognised by its contents. None of their files comes with this package; the user gives a path.
 """
@@ -11,7 +12,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retentive.errors import Invalid
-from retentive.evaluation.benchmarks import beam, coding, locomo, longmemeval, memdaily, realmem, realtalk
+from retentive.evaluation.benchmarks import (
+    beam,
+    coding,
+    locomo,
+    longmemeval,
+    memdaily,
+    realmem,
+    realtalk,
+    temporal_memory,
+)
 from retentive.evaluation.benchmarks.base import Benchmark, Contents
 
 __all__ = ["NAMES", "Benchmark", "read_benchmark"]
@@ -30,7 +40,7 @@ class _Reader(Protocol):
 
 
 _READERS: tuple[_Reader, ...] = (locomo, longmemeval, realtalk, memdaily, realmem)
-NAMES = (*(reader.NAME for reader in _READERS), beam.NAME, coding.NAME)
+NAMES = (*(reader.NAME for reader in _READERS), beam.NAME, coding.NAME, temporal_memory.NAME)
 """The benchmarks that can be read."""
 
 
@@ -39,8 +49,9 @@ def read_benchmark(path: Path) -> Benchmark | None:
     try:
         if beam.is_folder(path):
             return beam.read(path)
-        if coding.is_folder(path):
-            return coding.read(path)
+        for folders in (coding, temporal_memory):
+            if folders.is_folder(path):
+                return folders.read(path)
         files = [path] if path.is_file() else sorted(path.glob("*.json"))
         contents = [Contents(file.stem, _load(file)) for file in files if file.suffix == ".json"]
         for reader in _READERS:
