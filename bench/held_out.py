@@ -29,6 +29,7 @@ from retentive.evaluation.tune import folds
 from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Query
+from retentive.pipeline.periods import retrieve_period
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings
 from retentive.text.language import STOP_WORDS
@@ -102,7 +103,8 @@ def finder(engine: Engine, read: EvaluationSet, embedder: Embedder, *, hidden: b
         text = hide_words(query.text) if hidden else query.text
         scope = engine.scope(project=query.project)
         recalled = Query(text, scope, tuning, query.asked_at or now, LIMIT, vector=vector)
-        memories = rank_memories(recalled, store, engine.embeddings.embedder)
+        timed = retrieve_period(recalled, engine.store)
+        memories = rank_memories(recalled, store, engine.embeddings.embedder, timed)
         return [document for memory in memories if (document := read.identify(memory)) is not None]
 
     return find

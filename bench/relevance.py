@@ -32,9 +32,11 @@ from retentive.evaluation.run import all_memories, open_evaluation_embedder, ope
 from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Memory, Query
-from retentive.pipeline.recall import INLINE, signals
+from retentive.pipeline.periods import retrieve_period
+from retentive.pipeline.recall import INLINE
 from retentive.pipeline.search import search
 from retentive.ranking import Tuning, order
+from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Relevance, sigmoid
 from retentive.settings import Settings, load_settings
 from retentive.stores.in_memory import InMemoryStore
@@ -92,10 +94,12 @@ class Loaded:
 def ask(engine: Engine, query: EvaluationQuery, project: str | None, exclude: Sequence[str] = ()) -> Row:
     """Ask a query in a project, through the steps of a recall."""
     asked = Query(query.text, engine.scope(project=project), TUNING, query.asked_at or engine.now(), 10, tuple(exclude))
-    found = search(asked, engine.store, engine.embeddings.embedder, INLINE)
-    hits = order(found.lists, TUNING, now=asked.now, context=found.context, **signals(asked)).hits
+    timed = retrieve_period(asked, engine.store)
+    found = search(asked, engine.store, engine.embeddings.embedder, INLINE, timed=timed)
+    about_asker = is_about_asker(query.text)
+    hits = order(found.lists, TUNING, now=asked.now, context=found.context, about_asker=about_asker).hits
     calibration = engine.calibrations.of(asked, found)
-    rated = Relevance(informative_terms(query.text), hits, found.cosines, calibration)
+    rated = Relevance(informative_terms(query.text), hits, found.cosines, calibration, found.period)
     row = Row("", "", "", _numbers(rated.features))
     for hit in hits[:10]:
         own = rated.features_of(hit)

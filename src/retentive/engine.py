@@ -35,6 +35,7 @@ from retentive.pipeline.facts import FactWriter, linked_memories, remove_expired
 from retentive.pipeline.given import GivenLog
 from retentive.pipeline.judgements import JudgementLog, to_judgements
 from retentive.pipeline.judging import Judging
+from retentive.pipeline.periods import retrieve_period
 from retentive.pipeline.query_options import QueryOptions, build_query, build_scope, to_as_of, to_filter
 from retentive.pipeline.reading import get_memories, get_memory, list_memories
 from retentive.pipeline.recall import INLINE, FairLimiter, RecallLog, rank_outcome
@@ -445,9 +446,7 @@ class Engine:
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = search(
-                asked, self.store, self.embeddings.embedder, threads, custom_retrievers=self._custom_retrievers
-            )
+            outcome = self._search(asked, threads)
             answer = self._rank(outcome, asked, threads, started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
@@ -464,12 +463,21 @@ class Engine:
         asked = self._to_query(query, options)
         started = perf_counter()
         with self._limiter.slot():
-            outcome = search(
-                asked, self.store, self.embeddings.embedder, self._threads, custom_retrievers=self._custom_retrievers
-            )
+            outcome = self._search(asked, self._threads)
             answer = self._rank(outcome, asked, self._threads, started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
+
+    def _search(self, asked: Query, threads: Executor) -> SearchOutcome:
+        timed = retrieve_period(asked, self.store)
+        return search(
+            asked,
+            self.store,
+            self.embeddings.embedder,
+            threads,
+            custom_retrievers=self._custom_retrievers,
+            timed=timed,
+        )
 
     def _rank(self, outcome: SearchOutcome, asked: Query, threads: Executor, started: float) -> Recall:
         return rank_outcome(

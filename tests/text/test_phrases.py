@@ -50,9 +50,9 @@ two weekends ago                                          2023-06-03 2023-06-05
 three weeks ago                                           2023-05-22T02:30 2023-05-29T02:30
 5 months ago                                              2023-01-01 2023-02-01
 twenty-one days ago                                       2023-05-25 2023-05-26
-over the last 3 days                                      2023-06-12T14:30 2023-06-15T14:30
-over this last week                                       2023-06-08T14:30 2023-06-15T14:30
-in the past two months                                    2023-04-15T17:22 2023-06-15T14:30
+over the last 3 days                                      2023-06-12 2023-06-15T14:30
+over this last week                                       2023-06-08 2023-06-15T14:30
+in the past two months                                    2023-04-15 2023-06-15T14:30
 this month                                                2023-06-01 2023-06-15T14:30
 in March                                                  2023-03-01 2023-04-01
 last spring                                               2023-03-01 2023-06-01
@@ -84,7 +84,7 @@ im letzten Monat                                          2023-05-01 2023-06-01
 letztes Jahr                                              2022-01-01 2023-01-01
 diese Woche                                               2023-06-12 2023-06-15T14:30
 in diesem Jahr                                            2023-01-01 2023-06-15T14:30
-in den letzten drei Tagen                                 2023-06-12T14:30 2023-06-15T14:30
+in den letzten drei Tagen                                 2023-06-12 2023-06-15T14:30
 Was habe ich am Montag gelernt?                           2023-06-12 2023-06-13
 letzten Dienstag                                          2023-06-13 2023-06-14
 am Samstag                                                2023-06-10 2023-06-11
@@ -127,8 +127,8 @@ le mois dernier                                           2023-05-01 2023-06-01
 l'année dernière                                          2022-01-01 2023-01-01
 cette semaine                                             2023-06-12 2023-06-15T14:30
 ce mois                                                   2023-06-01 2023-06-15T14:30
-ces trois derniers jours                                  2023-06-12T14:30 2023-06-15T14:30
-les deux dernières semaines                               2023-06-01T14:30 2023-06-15T14:30
+ces trois derniers jours                                  2023-06-12 2023-06-15T14:30
+les deux dernières semaines                               2023-06-01 2023-06-15T14:30
 mardi dernier                                             2023-06-13 2023-06-14
 lundi                                                     2023-06-12 2023-06-13
 samedi soir                                               2023-06-10T17:00 2023-06-11
@@ -172,9 +172,9 @@ el mes pasado                                             2023-05-01 2023-06-01
 el año pasado                                             2022-01-01 2023-01-01
 esta semana                                               2023-06-12 2023-06-15T14:30
 este mes                                                  2023-06-01 2023-06-15T14:30
-en los últimos tres días                                  2023-06-12T14:30 2023-06-15T14:30
-las últimas dos semanas                                   2023-06-01T14:30 2023-06-15T14:30
-en el último mes                                          2023-05-16T03:56 2023-06-15T14:30
+en los últimos tres días                                  2023-06-12 2023-06-15T14:30
+las últimas dos semanas                                   2023-06-01 2023-06-15T14:30
+en el último mes                                          2023-05-16 2023-06-15T14:30
 el martes pasado                                          2023-06-13 2023-06-14
 ¿Qué hicimos el lunes?                                    2023-06-12 2023-06-13
 el fin de semana pasado                                   2023-06-10 2023-06-12
@@ -215,8 +215,8 @@ no mês passado                                            2023-05-01 2023-06-01
 no ano passado                                            2022-01-01 2023-01-01
 nesta semana                                              2023-06-12 2023-06-15T14:30
 este mês                                                  2023-06-01 2023-06-15T14:30
-nos últimos três dias                                     2023-06-12T14:30 2023-06-15T14:30
-nas últimas duas semanas                                  2023-06-01T14:30 2023-06-15T14:30
+nos últimos três dias                                     2023-06-12 2023-06-15T14:30
+nas últimas duas semanas                                  2023-06-01 2023-06-15T14:30
 na terça-feira passada                                    2023-06-13 2023-06-14
 O que fizemos na segunda-feira?                           2023-06-12 2023-06-13
 no sábado                                                 2023-06-10 2023-06-11
@@ -260,8 +260,8 @@ CHINESE = """
 去年                                                      2022-01-01 2023-01-01
 这周                                                      2023-06-12 2023-06-15T14:30
 今年                                                      2023-01-01 2023-06-15T14:30
-最近三天                                                  2023-06-12T14:30 2023-06-15T14:30
-过去两周                                                  2023-06-01T14:30 2023-06-15T14:30
+最近三天                                                  2023-06-12 2023-06-15T14:30
+过去两周                                                  2023-06-01 2023-06-15T14:30
 上周二                                                    2023-06-06 2023-06-07
 星期一                                                    2023-06-12 2023-06-13
 上周末                                                    2023-06-10 2023-06-12

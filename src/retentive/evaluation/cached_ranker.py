@@ -15,9 +15,11 @@ from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
 from retentive.models import Memory, Model, Query
-from retentive.pipeline.recall import INLINE, signals
+from retentive.pipeline.periods import TimedResult, retrieve_period
+from retentive.pipeline.recall import INLINE
 from retentive.pipeline.search import OpenEmbedder, search
 from retentive.ranking import Tuning, order, pick
+from retentive.ranking.rank import is_about_asker
 from retentive.stores.base import Searchable
 from retentive.stores.values import SearchRequest, SearchResult, Vector
 
@@ -35,19 +37,23 @@ def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
     def rank(query: EvaluationQuery, tuning: Tuning) -> tuple[Memory, ...]:
         scope = engine.scope(project=query.project, profile=query.profile)
         recalled = Query(query.text, scope, tuning, query.asked_at or now, LIMIT)
-        return rank_memories(recalled, store, engine.embeddings.embedder)
+        return rank_memories(recalled, store, engine.embeddings.embedder, retrieve_period(recalled, engine.store))
 
     return rank
 
 
-def rank_memories(query: Query, store: CachedStore, embedder: OpenEmbedder) -> tuple[Memory, ...]:
+def rank_memories(
+    query: Query, store: CachedStore, embedder: OpenEmbedder, timed: TimedResult | None
+) -> tuple[Memory, ...]:
     """Return the memories that a recall returns, best first, without the judge. `Unavailable` if a retriever failed."""
-    outcome = search(query, store, embedder, INLINE)
+    outcome = search(query, store, embedder, INLINE, timed=timed)
     for result in (outcome.semantic, outcome.keyword):
         if not result.ran and result.weight > 0:
             raise Unavailable(f"tuning needs both retrievers, and one did not run: {result.failure or result.note}")
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(query))
-    return tuple(hit.memory for hit in pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors).hits)
+    about_asker, tuning, limit = is_about_asker(query.text), query.tuning, query.limit
+    ranking = order(outcome.lists, tuning, now=query.now, context=outcome.context, about_asker=about_asker)
+    ranking = pick(ranking, tuning, limit=limit, vectors=outcome.vectors, period=outcome.period)
+    return tuple(hit.memory for hit in ranking.hits)
 
 
 class CachedStore:

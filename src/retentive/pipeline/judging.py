@@ -13,8 +13,7 @@ from retentive.errors import Unavailable
 from retentive.inference.judge import Judge, Reading
 from retentive.models import Hit, Memory, Period, Query, current_work
 from retentive.ranking.judged import CALIBRATION, JudgeCalibration, Judged, order_by_judge
-from retentive.ranking.lists import Context, Ranking
-from retentive.ranking.rank import closeness
+from retentive.ranking.lists import Context, Ranking, closeness
 
 JUDGE_SECONDS = 5.0
 """How long a recall waits for the judge, if its caller has no earlier deadline; it uses what was read by then."""

@@ -13,11 +13,11 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from time import monotonic, perf_counter
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_error
 from retentive.inference.judge import Judge
-from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall, current_work
+from retentive.models import Hit, LazyTuple, Memory, Query, Reason, Recall, current_work
 from retentive.pipeline.judging import judge_best
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, search
 from retentive.ranking import order, pick
@@ -28,7 +28,6 @@ from retentive.stores.base import Searchable, Store
 from retentive.stores.damage import left_out
 from retentive.stores.values import StageTimer
 from retentive.text.keyword_syntax import KeywordQuery
-from retentive.text.temporal import period
 from retentive.text.terms import informative_terms, is_keywords
 
 log = logging.getLogger(__name__)
@@ -81,20 +80,27 @@ def rank_outcome(
 
     timer = StageTimer(outcome.stages)
     asked = _without_operators(query, outcome.keywords)
-    told = signals(asked)
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, check=check, **told)
+    about_asker = is_about_asker(asked.text)
+    context, period = outcome.context, outcome.period
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=context, about_asker=about_asker, check=check)
     timer.lap("rank")
     judged, not_judged = None, None
-    if judge is not None and _is_judged(asked):
-        ranking, judged, not_judged = judge_best(
-            ranking, asked, judge, threads, outcome.context, told["period"], judge_calibration
-        )
+    if judge is not None and not (period and period.alone) and _is_judged(asked):
+        ranking, judged, not_judged = judge_best(ranking, asked, judge, threads, context, period, judge_calibration)
         timer.lap("judge")
         work.check()
     kinds = query.scope.kinds or ()
     terms = outcome.keywords.informative_terms if outcome.keywords else informative_terms(query.text)
-    relevance = judged or Relevance(terms, ranking.hits, outcome.cosines, calibration)
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds, relevance=relevance)
+    relevance = judged or Relevance(terms, ranking.hits, outcome.cosines, calibration, period)
+    ranking = pick(
+        ranking,
+        query.tuning,
+        limit=query.limit,
+        vectors=outcome.vectors,
+        kinds=kinds,
+        relevance=relevance,
+        period=period,
+    )
     timer.lap("rank")
     missing = {
         "keyword-only": outcome.semantic.failure,
@@ -127,19 +133,6 @@ def _is_judged(query: Query) -> bool:
 def _without_operators(query: Query, keywords: KeywordQuery | None) -> Query:
     """The query with the words that it asks for, without those that it excludes."""
     return replace(query, text=keywords.text) if keywords and keywords.text else query
-
-
-class Signals(TypedDict):
-    """What the text of a query tells the ranking: the time and the person that it is about."""
-
-    period: Period | None
-    about_asker: bool
-
-
-def signals(query: Query) -> Signals:
-    """Return what the text of a query tells the ranking; no period if time does not affect it."""
-    named = period(query.text, now=query.now) if query.tuning.time_weight > 0 else None
-    return {"period": named, "about_asker": is_about_asker(query.text)}
 
 
 def retired_hit(memory: Memory) -> Hit:

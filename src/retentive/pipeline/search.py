@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport, current_work
-from retentive.ranking.lists import Context, RankedList
+from retentive.models import Candidate, Kind, Memory, Model, Period, Query, RetrieverReport, current_work
+from retentive.ranking.lists import TIME, Context, RankedList
 from retentive.ranking.rank import SourceWeights, Texts
 from retentive.ranking.relevance import FITTED_MODELS
 from retentive.stores.base import Searchable
@@ -22,7 +22,8 @@ from retentive.stores.values import Neighbours, SearchRequest, SearchResult, Sta
 from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
 from retentive.text.terms import has_specific_terms, informative_terms
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:  # which import this module
+    from retentive.pipeline.periods import TimedResult
     from retentive.pipeline.retrievers import CustomRetrievers
 
 EMBED_SECONDS = 5.0
@@ -132,6 +133,7 @@ class SearchOutcome:
     model: Model | None = None
     size: int = 0
     searched: SearchedQuery | None = None
+    period: Period | None = None
 
     @property
     def keywords(self) -> KeywordQuery | None:
@@ -151,6 +153,7 @@ def search(
     threads: Executor,
     *,
     custom_retrievers: CustomRetrievers | None = None,
+    timed: TimedResult | None = None,
     embed_seconds: float = EMBED_SECONDS,
 ) -> SearchOutcome:
     """Read everything that a recall ranks, in one search of the store, and run the custom retrievers.
@@ -169,6 +172,9 @@ def search(
         if custom_retrievers
         else ()
     )
+    around = [one.memory.id for result in others for one in result.candidates[: query.centres]]
+    if timed is not None:
+        others += (searched.limit(timed.result),)
     request = SearchRequest(
         query,
         keyword=query.pool if by_words else 0,
@@ -176,7 +182,7 @@ def search(
         vector=vector,
         depth=query.depth,
         centres=query.centres,
-        around=[one.memory.id for result in others for one in result.candidates[: query.centres]],
+        around=around,
         ids=[one.memory.id for result in others for one in result.candidates],
         scores=tuning.fusion == "full",
         vectors=tuning.diversity > 0,
@@ -200,6 +206,9 @@ def search(
     results = (semantic, keyword, *others)
     context = _neighbours(searched, read.neighbours, results)
     lists = _ranked_lists(query, read, results, context)
+    if timed is not None:
+        known = [*_memories(*results).values(), *context.memories]
+        lists += (timed.ranked_list(known),)
     timer.lap("neighbours")
     embedding = vector.vector if vector else None
     return SearchOutcome(
@@ -216,6 +225,7 @@ def search(
         read.model if embedding is not None else None,
         read.size if embedding is not None else 0,
         searched,
+        timed.period if timed is not None else None,
     )
 
 
@@ -411,7 +421,7 @@ def _ranked_lists(
     specific = general or has_specific_terms(query.text)
     terms = len(informative_terms(query.text))
     for result in results:
-        if not result.ran:
+        if not result.ran or result.name == TIME:
             continue
         candidates = sorted(result.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}

@@ -20,7 +20,7 @@ from typing import NamedTuple, overload
 
 from retentive.errors import Invalid
 from retentive.models import SPREAD_DEPTH, Hit, LazyTuple, Memory, Reason
-from retentive.ranking.lists import RankedList
+from retentive.ranking.lists import TIME, RankedList
 from retentive.ranking.tuning import Tuning
 
 STANDOUT_PLACE = 10
@@ -115,7 +115,7 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequen
 def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> ScoreTable:
     """Fuse lists as `fuse` does, into a table."""
     weighted = _in_order(retrievers, tuning)
-    total = sum(weight for _, weight in weighted)
+    total = sum(weight for one, weight in weighted if one.name != TIME)
     memories: dict[str, Memory] = {}
     for retriever, _ in weighted:
         for memory, _ in retriever.candidates:
@@ -126,7 +126,8 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
     totals = [0.0] * len(memories)
     lists = []
     for retriever, weight in weighted:
-        method = _METHODS[tuning.fusion](retriever, weight, total, tuning)
+        of_list = _timed if retriever.name == TIME else _METHODS[tuning.fusion]
+        method = of_list(retriever, weight, total, tuning)
         places, scores = _places_and_scores(retriever, rows)
         shares = method.shares(places, scores)
         totals = list(map(add, totals, shares))
@@ -171,7 +172,7 @@ class Method(NamedTuple):
     """
 
     shares: Callable[[Sequence[int | None], Sequence[float | None]], list[float]]
-    describe: Callable[[int | None, float | None], tuple[str, tuple[float, ...]]]
+    describe: Callable[[int | None, float | None], tuple[str, tuple[float | str, ...]]]
 
 
 def _places_and_scores(retriever: RankedList, rows: Mapping[str, int]) -> tuple[list[int | None], list[float | None]]:
@@ -198,6 +199,20 @@ def _rrf(_: RankedList, weight: float, _total: float, tuning: Tuning) -> Method:
 
     def describe(place: int | None, _: float | None) -> tuple[str, tuple[float, ...]]:
         return "{:g} / ({:g} + {})", (weight, k, (place or 0) + 1)
+
+    return Method(shares, describe)
+
+
+def _timed(retriever: RankedList, weight: float, total: float, tuning: Tuning) -> Method:
+    """Shares by closeness, beside those of the others: a memory of the period gains as much as the weight."""
+    unit = weight / (tuning.rrf_k + 1) if tuning.fusion == "rrf" else weight / (total or 1.0)
+    note = "{:.3f} × {:.3f} {}"
+
+    def shares(_: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
+        return [0.0 if score is None else unit * score for score in scores]
+
+    def describe(_: int | None, score: float | None) -> tuple[str, tuple[float | str, ...]]:
+        return note, (unit, score or 0.0, retriever.note)
 
     return Method(shares, describe)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import exp
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retentive.models import Candidate, Hit, Memory
+from retentive.models import Candidate, Hit, Memory, Period
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TEXTS: Mapping[str, str] = {}
@@ -23,6 +24,7 @@ class RankedList:
     `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `specific` is set
     if a match means much even in a short memory: the query has an identifier, say, or the vectors are of a general
     model. `terms` is the number of informative terms of the query, 0 if it is not known.
+    `note` is told with each share.
     """
 
     name: str
@@ -32,6 +34,32 @@ class RankedList:
     elsewhere: Mapping[str, float] = field(default_factory=dict)
     specific: bool = False
     terms: int = 0
+    note: str = ""
+
+
+TIME = "time"
+"""The name of the time retriever. Its scores are the closeness of memories to the period of the query, from 0 to 1."""
+
+FAR = 0.01
+"""A memory with a smaller closeness is not near the period."""
+
+
+def closeness(when: datetime, period: Period) -> float:
+    """1 for a time within the period, falling as a Gaussian outside: 0.61 at its blur, 0.14 at twice that."""
+    outside = max(period.start - when, when - period.end).total_seconds()
+    if outside <= 0:
+        return 1.0
+    blur = period.blur.total_seconds()
+    return exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
+
+
+NEAR = 0.6
+"""A memory with this closeness counts as one of the period: one at its blur does."""
+
+
+def is_near(memory: Memory, period: Period) -> bool:
+    """Whether a memory is of a period, or so close to it as the blur allows."""
+    return closeness(memory.when, period) >= NEAR
 
 
 class Context(NamedTuple):

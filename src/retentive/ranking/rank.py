@@ -5,7 +5,6 @@ Pure arithmetic: the time is passed in, and nothing here reads a clock, a disk o
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from retentive.models import DEFAULT_MIN_RELEVANCE, JUDGED_MIN_RELEVANCE, Hit, K
 from retentive.ranking.diversity import Vectors, diversify
 from retentive.ranking.fusion import RankedRows, ScoreTable, count_words, fuse_scores
 from retentive.ranking.judged import Judged
-from retentive.ranking.lists import Context, RankedList, Ranking
+from retentive.ranking.lists import Context, RankedList, Ranking, closeness, is_near
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
 from retentive.text.normal_form import normalised, without_punctuation
@@ -41,7 +40,6 @@ RELEVANCE_SHARE = 0.80
 """The share of relevance in the quality step."""
 
 _DAY = 86400.0
-_FAR = 0.01
 _LEAST_DIVISOR = 1e-3
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
@@ -50,8 +48,8 @@ _LINES = re.compile(r"#L\d+(?:-L?\d+)?$")
 STEPS = {
     "semantic": "semantic",
     "keyword": "keyword",
-    "context": "from neighbouring memories",
     "time": "for the time in the query",
+    "context": "from neighbouring memories",
     "speaker": "because the user said it",
     "source": "for its source",
     "decay": "for its age",
@@ -69,13 +67,10 @@ def rank(
     limit: int,
     now: datetime,
     context: Context = NO_CONTEXT,
-    period: Period | None = None,
     vectors: Vectors | None = None,
 ) -> Ranking:
     """Return the best `limit` memories of all retrievers (0 or less: all), best first, and those dropped."""
-    return pick(
-        order(retrievers, tuning, now=now, context=context, period=period), tuning, limit=limit, vectors=vectors
-    )
+    return pick(order(retrievers, tuning, now=now, context=context), tuning, limit=limit, vectors=vectors)
 
 
 def order(
@@ -84,7 +79,6 @@ def order(
     *,
     now: datetime,
     context: Context = NO_CONTEXT,
-    period: Period | None = None,
     about_asker: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Ranking:
@@ -99,7 +93,6 @@ def order(
         neighbours=_near_enough(context.memories, retrievers, tuning.min_cosine),
     )
     by_context(table, context, tuning)
-    by_time(table, period, tuning)
     by_speaker(table, about_asker=about_asker, tuning=tuning)
     removed: list[Hit] = []
     if tuning.source_weights:
@@ -121,12 +114,16 @@ def pick(
     vectors: Vectors | None = None,
     kinds: Sequence[Kind] = (),
     relevance: Relevance | Judged | None = None,
+    period: Period | None = None,
 ) -> Ranking:
     """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason.
 
     If several kinds are asked for, the best hit of each is among them, after the others if its rank is too low. With
-    `relevance`, each hit gets its relevance, and those below the tuning's threshold are dropped.
+    `relevance`, each hit gets its relevance, and those below the tuning's threshold are dropped. If the query asks for
+    nothing but a `period`, its memories come first.
     """
+    if period is not None and period.alone:
+        ranking = _list_period(ranking, period, limit=limit)
     hits, low = _drop_low(ranking.hits, tuning.min_score)  # the judge may have lowered some
     least = threshold(tuning, judged=isinstance(relevance, Judged))
     if relevance is not None and least > 0:
@@ -150,6 +147,25 @@ def pick(
         picked = [hit if hit.relevance is not None else relevance.of(hit) for hit in picked]
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     return Ranking(placed, LazyTuple(_dropped, late, limit, (*lowered, *low), ranking.dropped))
+
+
+def _list_period(ranking: Ranking, period: Period, *, limit: int) -> Ranking:
+    """Put the memories of a period first, in the order of time; if there are more than the limit, evenly chosen.
+
+    For a query that asks for nothing but the period. The other hits follow.
+    """
+    near = [hit for hit in ranking.hits if is_near(hit.memory, period)]
+    within = [hit for hit in near if closeness(hit.memory.when, period) == 1.0] or near
+    within.sort(key=lambda hit: (hit.memory.when, hit.memory.session or "", hit.memory.position or 0))
+    count = len(within) if limit <= 0 else min(limit, len(within))
+    chosen = [within[at * len(within) // count] for at in range(count)]
+    top, note = max((hit.score for hit in ranking.hits), default=0.0), "one of {} in the period “{}”, in order"
+    listed = [
+        hit.after("time", max(top, 0.0) + 1.0 - at / count, None, note, len(within), period.text)
+        for at, hit in enumerate(chosen)
+    ]
+    ids = {hit.id for hit in chosen}
+    return replace(ranking, hits=(*listed, *(hit for hit in ranking.hits if hit.id not in ids)))
 
 
 def threshold(tuning: Tuning, *, judged: bool = True) -> float:
@@ -314,32 +330,6 @@ def by_source(hits: Sequence[Hit], sources: SourceWeights) -> tuple[list[Hit], l
         else:
             removed.append(hit.after("source", hit.score, None, "the weight of {} is 0", pattern))
     return kept, removed
-
-
-def by_time(table: ScoreTable, period: Period | None, tuning: Tuning) -> None:
-    """Raise the scores of memories from the period of the query, by up to the time weight; none is lowered."""
-    if period is None or not tuning.time_weight:
-        return
-    before, near = table.scores, [closeness(memory.when, period) for memory in table.memories]
-    factors = [1.0 if one < _FAR else 1.0 + tuning.time_weight * one for one in near]
-    after = [_times(score, factor) for score, factor in zip(before, factors, strict=True)]
-
-    def explain(row: int) -> list[Reason]:
-        if near[row] < _FAR:
-            return []
-        note, figure = _times_note(before[row], factors[row])
-        return [reason("time", before[row], after[row], near[row], f"{note} for “{{}}”", figure, period.text)]
-
-    table.apply(after, explain)
-
-
-def closeness(when: datetime, period: Period) -> float:
-    """1 for a time within the period, falling as a Gaussian outside: 0.61 at its blur, 0.14 at twice that."""
-    outside = max(period.start - when, when - period.end).total_seconds()
-    if outside <= 0:
-        return 1.0
-    blur = period.blur.total_seconds()
-    return math.exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
 
 
 def is_about_asker(text: str) -> bool:

@@ -24,9 +24,10 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import NamedTuple
 
-from retentive.models import Hit, Reason
+from retentive.models import Hit, Period, Reason
+from retentive.ranking.lists import is_near
 from retentive.text.normal_form import folded_text
-from retentive.text.terms import InformativeTerm
+from retentive.text.terms import InformativeTerm, informative_terms
 
 
 class Coefficients(NamedTuple):
@@ -91,6 +92,10 @@ BEST_HITS = 10
 """The best coverage is that among this many of the first hits, whatever the limit of the recall."""
 
 
+LISTED = 0.9
+"""The relevance of a memory of the period, if the query asks for nothing else."""
+
+
 class Calibration(NamedTuple):
     """How the cosines of one query become relevance.
 
@@ -132,7 +137,8 @@ class Relevance:
     """Estimates the relevance of the hits of one query.
 
     `terms` are the informative terms of the query, and `hits` all hits, best first. `cosines` are the best cosines of
-    the semantic retriever, largest first; none if it did not run.
+    the semantic retriever, largest first; none if it did not run. The memories of the `period` that the query names
+    have the terms of its words.
     """
 
     def __init__(
@@ -141,8 +147,11 @@ class Relevance:
         hits: Sequence[Hit],
         cosines: Sequence[float],
         calibration: Calibration,
+        period: Period | None = None,
     ) -> None:
         self._terms = terms
+        self._period = period
+        self._told = frozenset(informative_terms(period.text)) if period else frozenset()
         self._words = sum(term.words for term in terms)
         self._cosines = cosines
         self._calibration = calibration
@@ -155,9 +164,15 @@ class Relevance:
         self._best = best
         self._evidence = evidence(self.features, calibration.coefficients)
         self.answer = self._to_relevance(self._evidence) if hits else 0.0
+        if period and period.alone and any(is_near(hit.memory, period) for hit in hits[:BEST_HITS]):
+            self.answer = max(self.answer, LISTED)
 
     def of(self, hit: Hit) -> Hit:
         """Return a hit with its relevance, and the reason."""
+        period = self._period
+        if period and period.alone and is_near(hit.memory, period):
+            note = "{:.2f}: it is of the period “{}”, and the query asks for nothing else"
+            return _rated(hit, LISTED, note, LISTED, period.text)
         calibration, cosines = self._calibration, self._cosines
         matched, cosine = self._count_terms(hit), self._cosine(hit)
         coefficients = calibration.coefficients
@@ -172,9 +187,7 @@ class Relevance:
             figures = (relevance, cosine, cosines[0], calibration.background, matched, count)
         else:
             note, figures = "{:.2f}: {:g} of {:g} terms of the query", (relevance, matched, count)
-        # After the reasons of the score, which it does not change.
-        reason = Reason("relevance", 0.0, hit.score, None, relevance, note, figures)
-        return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)
+        return _rated(hit, relevance, note, *figures)
 
     def features_of(self, hit: Hit) -> Features:
         """Return the features of one hit."""
@@ -200,10 +213,17 @@ class Relevance:
         count = self._matched.get(hit.memory.id)
         if count is None:
             folded = folded_text(hit.memory.indexed_text)
-            found = [term for term in self._terms if term.occurs(folded)]
+            told = self._told if self._period and is_near(hit.memory, self._period) else ()
+            found = [term for term in self._terms if term in told or term.occurs(folded)]
             self._missing.difference_update(found)
             count = self._matched[hit.memory.id] = min(float(len(found)), self._words)
         return count
 
     def _to_relevance(self, logit: float) -> float:
         return sigmoid(self._calibration.slope * logit + self._calibration.offset)
+
+
+def _rated(hit: Hit, relevance: float, note: str, *figures: float | str) -> Hit:
+    # After the reasons of the score, which it does not change.
+    reason = Reason("relevance", 0.0, hit.score, None, relevance, note, figures)
+    return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)

@@ -114,7 +114,11 @@ class Tuning(LazyModel):
         "A weight of 0 removes the source. Lines at its end (#L1-L3) may be left out.",
     )
     time_weight: float = field(
-        default=0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
+        default=0.5,
+        ge=0,
+        le=5,
+        description="Weight of the time retriever, which finds the memories of the period that the query names; 0 does "
+        "not run it.",
     )
     speaker_weight: float = field(
         default=0.2,

@@ -329,10 +329,16 @@ def _read_ago(expression: Expression) -> Interval:
 
 def _read_last_units(expression: Expression) -> Interval:
     """The last two weeks: up to now."""
-    number, unit = expression.number("nv"), UNITS[expression.number("U")]
+    number = expression.number("nv")
     if not number:
         raise ValueError("no time is no time")
-    return Interval(expression.now - timedelta(days=number * unit), expression.now, unit, ago=True)
+    return _up_to_now(number, expression.number("U"), expression.now)
+
+
+def _up_to_now(number: int, which: int, now: datetime) -> Interval:
+    """From the start of the day, unless the unit is shorter."""
+    start = now - timedelta(days=number * UNITS[which])
+    return Interval(midnight(start) if which >= WHOLE_DAY else start, now, UNITS[which], ago=True)
 
 
 def _read_last(expression: Expression) -> Interval | None:
@@ -345,7 +351,7 @@ def _read_last(expression: Expression) -> Interval | None:
         return None  # "The last week of school" is no time of its own.
     first = unit.start >= last.end
     if last.sort == "p" or (first and which >= WEEKS and (expression.before[-1:] + "L").endswith(rolling)):
-        return Interval(now - timedelta(days=UNITS[which]), now, UNITS[which], ago=True)
+        return _up_to_now(1, which, now)
     if which < WEEKS:  # "the last day at school"
         return None
     this = begin_of(which, now)
