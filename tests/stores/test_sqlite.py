@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,21 +9,15 @@ import apsw
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Scope
-from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
-from retentive.stores.values import Judgement
 from tests.stores.build import (
     MODEL,
-    NOW,
     embedded,
     everything,
-    find_keyword,
     id_of,
     listed,
     record,
-    scores_by_id,
 )
 from tests.stores.sqlite_file import EVERYWHERE, finds, opened
 
@@ -104,18 +97,18 @@ def test_a_closed_store_is_unavailable(path: str):
 # Failed writes
 
 
-@pytest.mark.parametrize("steps", [("broken.sql",), ("001_memories.sql", "broken.sql")])
+@pytest.mark.parametrize("steps", [("broken.sql",), ("schema.sql", "broken.sql")])
 def test_a_migration_that_fails_changes_nothing(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]
 ):
     scripts = tmp_path / "sql"
     scripts.mkdir()
-    real = migrations.resources.files("retentive.stores.sqlite").joinpath("sql", "001_memories.sql").read_text()
-    (scripts / "001_memories.sql").write_text(real)
+    real = migrations.resources.files("retentive.stores.sqlite").joinpath("sql", "schema.sql").read_text()
+    (scripts / "schema.sql").write_text(real)
     (scripts / "broken.sql").write_text("CREATE TABLE half (x); INSERT INTO half VALUES (1); SELECT no_such_column;")
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "resources", SimpleNamespace(files=lambda _: tmp_path))
-        patched.setattr(migrations, "MIGRATIONS", steps)
+        patched.setattr(migrations, "SCRIPTS", steps)
         with pytest.raises(Unavailable, match="no_such_column"):
             SqliteStore(path)
 
@@ -125,9 +118,17 @@ def test_a_migration_that_fails_changes_nothing(
     connection.close()
 
     assert "half" not in tables
-    assert (version, "memories" in tables) == (len(steps) - 1, len(steps) == 2)
+    assert (version, "memories" in tables) == ((0, False) if len(steps) == 1 else (migrations.FIRST_VERSION, True))
     with opened(path) as store:
         assert len(store.add([embedded(1)], model=MODEL)) == 1
+
+
+def test_a_store_of_an_earlier_schema_is_rejected(path: str):
+    SqliteStore(path).close()
+    set_version(path, migrations.FIRST_VERSION - 1)
+
+    with pytest.raises(Invalid, match=f"has schema {migrations.FIRST_VERSION - 1}"):
+        SqliteStore(path)
 
 
 def test_a_full_disk_is_unavailable_and_nothing_is_half_written(path: str):
@@ -181,53 +182,6 @@ def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):
         store._connections._writer.execute(damage)
 
         assert any(sentence in line for line in store.check()), store.check()
-
-
-@pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
-def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, profiles: tuple[str, ...]):
-    with opened(path) as store:
-        before = []
-        for at, profile in enumerate(profiles):
-            texts = enumerate(["green tea", "tea tea", "", "note"], 10 * at)
-            before += store.add([record(number, text, profile=profile) for number, text in texts], model=None)
-        scores = [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles]
-    write_schema_1(path)
-
-    with opened(path) as store:
-        assert store.get([memory.id for memory in before]) == before
-        assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == scores
-        assert store.check() == []
-        store.judge([Judgement("where?", id_of(1), 2, NOW, "ada")])
-        assert [one.relevance for one in store.judgements("ada")] == [2]
-        store.remove_scope(Scope("ada"))
-        assert store.check() == []
-
-
-def write_schema_1(path: str) -> None:
-    """Replace a store by one of the first schema, with the same memories without vectors."""
-    new = apsw.Connection(path)
-    columns = "key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, "
-    columns += "occurred, accessed, access_count, evergreen, content_hash, text, terms"
-    memories = new.execute(f"SELECT {columns} FROM memories ORDER BY key").fetchall()
-    profiles = new.execute("SELECT id, name FROM profiles").fetchall()
-    new.close()
-    Path(path).unlink()
-    old = apsw.Connection(path)
-    old.execute(resources.files("retentive.stores.sqlite").joinpath("sql", "001_memories.sql").read_text())
-    old.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {migrations.APPLICATION_ID}")
-    old.executemany("INSERT INTO profiles VALUES (?, ?)", profiles)
-    for row in memories:
-        terms = row[-1].split()
-        tokens = ScopeIds(row[2], row[3] or 0, row[4] or 0, row[6]).tokens
-        old.execute(f"INSERT INTO memories VALUES ({', '.join('?' * len(row))})", row)
-        old.execute("INSERT INTO words (rowid, terms, scope) VALUES (?, ?, ?)", (row[0], row[-1], tokens))
-        count = "INSERT INTO term_counts VALUES (?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1"
-        old.executemany(count, [(term,) for term in set(terms)])
-        old.execute(
-            "UPDATE state SET next_key = ?, memories = memories + 1, terms = terms + ?",
-            (row[0] + 1, len(terms) + SCOPE_TOKENS),
-        )
-    old.close()
 
 
 def test_check_finds_nothing_before_and_after_a_change(path: str):

@@ -1,4 +1,4 @@
-"""A store file written before the project was renamed: it opens, and everything in it is there.
+"""A store file of the first schema that is upgraded: it opens, and everything in it is there.
 
 The file has five memories in two profiles, saved tuning, a judgement and an access token.
 """

@@ -47,22 +47,13 @@ SIDE_FILES = ("", "-wal", "-shm", "-journal", "-queue")
 APPLICATION_ID = 0x52434C54
 """Identifies our files in their header. The value predates the name Retentive and must not change."""
 
-MIGRATIONS = (
-    "001_memories.sql",
-    "002_judgements.sql",
-    "003_requests.sql",
-    "004_no_view.sql",
-    "005_text_hash.sql",
-    "006_damage.sql",
-    "007_profile_counts.sql",
-    "008_validity.sql",
-    "009_previous_turns.sql",
-    "010_session_names.sql",
-    "011_unindexed.sql",
-    "012_vector_length.sql",
-    "013_content.sql",
-    "014_rules.sql",
-)
+FIRST_VERSION = 14
+"""The version of `schema.sql`. No earlier one was ever released."""
+
+UPGRADES: tuple[str, ...] = ()
+"""The scripts that lead from there to the following versions, one each."""
+
+SCRIPTS = ("schema.sql", *UPGRADES)
 
 
 class Connections:
@@ -443,7 +434,7 @@ def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
 
 
 def migrate(connections: Connections) -> None:
-    """Apply the missing steps. A file of another program, or of a newer version, is rejected and left unchanged."""
+    """Create the tables, or apply the missing upgrades. A file of another program or version is rejected."""
     connection = connections.acquire()
     try:
         with connections.errors():
@@ -451,7 +442,7 @@ def migrate(connections: Connections) -> None:
     finally:
         connections.release(connection)
     connections.use_wal(new=version == 0)
-    if version == len(MIGRATIONS):
+    if version == _latest():
         return
     if connections.read_only:
         raise Unavailable(
@@ -461,13 +452,18 @@ def migrate(connections: Connections) -> None:
     while True:
         with connections.write() as connection:
             version = _version(connection, connections.path)
-            if version == len(MIGRATIONS):
+            if version == _latest():
                 return
-            script = resources.files("retentive.stores.sqlite").joinpath("sql", MIGRATIONS[version])
+            following = max(version + 1, FIRST_VERSION)
+            script = resources.files("retentive.stores.sqlite").joinpath("sql", SCRIPTS[following - FIRST_VERSION])
             connection.execute(script.read_text(encoding="utf-8"))
             # The version is set in the same transaction as the step.
-            connection.execute(f"PRAGMA user_version = {version + 1}")
+            connection.execute(f"PRAGMA user_version = {following}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _latest() -> int:
+    return FIRST_VERSION - 1 + len(SCRIPTS)
 
 
 def _version(connection: apsw.Connection, path: str) -> int:
@@ -477,9 +473,11 @@ def _version(connection: apsw.Connection, path: str) -> int:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application != APPLICATION_ID and (tables or version):
         raise Invalid(f"{path} is an SQLite file of another program; choose another file")
-    if version > len(MIGRATIONS):
+    if version > _latest():
         raise Invalid(
-            f"{path} was written by a newer Retentive (schema {version}, this one knows {len(MIGRATIONS)}); "
+            f"{path} was written by a newer Retentive (schema {version}, this one knows {_latest()}); "
             f"upgrade with: {pip_install(options='--upgrade')}"
         )
+    if 0 < version < FIRST_VERSION:
+        raise Invalid(f"{path} has schema {version}; this Retentive upgrades stores from schema {FIRST_VERSION} on")
     return version

@@ -19,7 +19,7 @@ from retentive.stores.base import Store
 from retentive.stores.damage import UNREADABLE, Damage, Recovery
 from retentive.stores.rules import PAGE_BYTES
 from retentive.stores.sql_codec import from_micros, to_memories
-from retentive.stores.sqlite.connections import MIGRATIONS
+from retentive.stores.sqlite.connections import SCRIPTS
 from retentive.stores.sqlite.raw_pages import RawPages, RawRow, RawText
 from retentive.stores.values import Judgement, Record
 from retentive.text.normal_form import content_hash
@@ -71,7 +71,7 @@ def _batches(memories: Iterator[Memory]) -> Iterator[list[Record]]:
 def _memory_columns() -> list[str]:
     """The columns of the table of memories, in their order. A row that was written earlier may lack the last ones."""
     with closing(apsw.Connection(":memory:")) as connection:
-        for name in MIGRATIONS:
+        for name in SCRIPTS:
             script = resources.files("retentive.stores.sqlite").joinpath("sql", name)
             connection.execute(script.read_text(encoding="utf-8"))
         return [row[1] for row in connection.execute("PRAGMA table_info(memories)")]
