@@ -343,8 +343,8 @@ class Engine:
         # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
         # set meanwhile.
         started, reading = self._steady_start
-        at = started + timedelta(seconds=monotonic() - reading)
-        return to_idempotency_key(name, request(), at)
+        now = started + timedelta(seconds=monotonic() - reading)
+        return to_idempotency_key(name, request(), now)
 
     @cached_property
     def _steady_start(self) -> tuple[datetime, float]:
@@ -407,7 +407,7 @@ class Engine:
         Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
         Entries of the log of what was given go after `given_days`.
         """
-        for owner in [profile] if profile is not None else [one.name for one in self.store.profiles()]:
+        for owner in [profile] if profile is not None else [stored.name for stored in self.store.profiles()]:
             self.given.prune(owner)
         count = remove_expired(self.store, self.embeddings, now=self.now(), older_than=older_than, profile=profile)
         if count:
@@ -440,15 +440,15 @@ class Engine:
 
         The options are those of `query`. Use of memories affects later recalls; `record_use=False` does not record it.
         """
-        asked = self._to_query(query, options)
+        built = self._to_query(query, options)
         started = perf_counter()
         current_work().check()
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = self._search(asked, threads)
-            answer = self._rank(outcome, asked, threads, started)
-        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
+            outcome = self._search(built, threads)
+            answer = self._rank(outcome, built, threads, started)
+        self._recall_log.add(answer, min(built.now, self.now()) if record_use else None)
         return answer
 
     def explain(
@@ -460,13 +460,13 @@ class Engine:
         """
         from retentive.pipeline.explain import explain
 
-        asked = self._to_query(query, options)
+        built = self._to_query(query, options)
         started = perf_counter()
         with self._limiter.slot():
-            outcome = self._search(asked, self._threads)
-            answer = self._rank(outcome, asked, self._threads, started)
+            outcome = self._search(built, self._threads)
+            answer = self._rank(outcome, built, self._threads, started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
-        return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
+        return explain(hit or self.get(id, within=within), built, outcome, answer, self.store)
 
     def _search(self, asked: Query, threads: Executor) -> SearchOutcome:
         timed = retrieve_period(asked, self.store)
@@ -479,12 +479,12 @@ class Engine:
             timed=timed,
         )
 
-    def _rank(self, outcome: SearchOutcome, asked: Query, threads: Executor, started: float) -> Recall:
+    def _rank(self, outcome: SearchOutcome, query: Query, threads: Executor, started: float) -> Recall:
         return rank_outcome(
             outcome,
-            asked,
+            query,
             threads,
-            self.calibrations.of(asked, outcome),
+            self.calibrations.of(query, outcome),
             judge=self._judge,
             judge_calibration=self.calibrations.of_judge() if self._judge is not None else CALIBRATION,
             started=started,
@@ -577,8 +577,8 @@ class Engine:
         `good` may give each id a relevance from 1 to 3.
         """
         scope = Scope(self._profile(profile, project), project)
-        at = to_time(asked_at, "asked_at")
-        judgements = to_judgements(self.store, query, scope, good=good, bad=bad, asked_at=at, now=self.now())
+        time = to_time(asked_at, "asked_at")
+        judgements = to_judgements(self.store, query, scope, good=good, bad=bad, asked_at=time, now=self.now())
         self.store.judge(judgements)
         return judgements
 
@@ -764,9 +764,9 @@ class Engine:
             raise Invalid(f"{(*given, 'only_session')[0]}: give a scope or its parts, not both")
         else:
             check_scope(scope)
-        at = to_as_of(as_of)
-        current_at = None if include_retired else at or self.now()
+        as_of_time = to_as_of(as_of)
+        current_at = None if include_retired else as_of_time or self.now()
         wanted = to_filter(since, until, metadata)
         return list_memories(
-            self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=at
+            self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=as_of_time
         )

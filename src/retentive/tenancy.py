@@ -228,8 +228,8 @@ class ProfileView:
 
     def projects(self) -> Sequence[Project]:
         """Return the projects."""
-        found = self.engine.projects(profile=self.profile)
-        return [project for project in found if self.project in (None, project.name)]
+        projects = self.engine.projects(profile=self.profile)
+        return [project for project in projects if self.project in (None, project.name)]
 
     def move_session(self, session: str, *, project: str | None, from_project: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
@@ -239,8 +239,8 @@ class ProfileView:
 
     def counts(self) -> Profile:
         """Return how many projects, sessions and memories the profile has."""
-        found = (profile for profile in self.engine.profiles() if profile.name == self.profile)
-        return next(found, Profile(self.profile, 0, 0, 0))
+        own = (profile for profile in self.engine.profiles() if profile.name == self.profile)
+        return next(own, Profile(self.profile, 0, 0, 0))
 
     def timeline(self, *, project: str | None = None, by: TimelineBy | None = None) -> Timeline:
         """Return the number of memories by kind over time."""

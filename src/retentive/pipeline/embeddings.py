@@ -143,12 +143,12 @@ class Embeddings:
         skipped: set[str] = set()
         looked_again = False
         while True:
-            found = self._store.unembedded(embedder.model, limit=BATCH + len(skipped))
-            waiting = [memory for memory in found if memory.id not in skipped]
+            unembedded = self._store.unembedded(embedder.model, limit=BATCH + len(skipped))
+            waiting = [memory for memory in unembedded if memory.id not in skipped]
             if not waiting:
                 # If nothing at all could be embedded, the old vectors stay. Another process may have stored a memory
                 # before the switch: then look again. What is still not found then cannot be read.
-                if (found and len(found) == self._store.stats().memories) or self._store.switch_model(
+                if (unembedded and len(unembedded) == self._store.stats().memories) or self._store.switch_model(
                     embedder.model, without=skipped
                 ):
                     return done
@@ -265,13 +265,13 @@ class Sample:
     vectors: Vector
     size: int
 
-    def is_outdated(self, found: SearchOutcome) -> bool:
+    def is_outdated(self, outcome: SearchOutcome) -> bool:
         """Whether the profile has changed much since: its number of memories, or how many of them are embedded.
 
         A sample that is not full has all vectors that there were.
         """
-        has_more_vectors = len(self.vectors) < SAMPLE // PROBES and len(found.cosines) > len(self.vectors)
-        return has_more_vectors or abs(found.size - self.size) > CHANGED_SHARE * self.size
+        has_more_vectors = len(self.vectors) < SAMPLE // PROBES and len(outcome.cosines) > len(self.vectors)
+        return has_more_vectors or abs(outcome.size - self.size) > CHANGED_SHARE * self.size
 
     @cached_property
     def spread(self) -> float:
@@ -292,17 +292,17 @@ class Calibrations:
         self._samples: dict[tuple[str, str], Sample] = {}
         self._refinements: dict[str, tuple[float, Refinement]] = {}  # by fingerprint, with the time it was read
 
-    def of(self, query: Query, found: SearchOutcome) -> Calibration:
+    def of(self, query: Query, outcome: SearchOutcome) -> Calibration:
         """Return the calibration of one query, given what its search has found."""
-        vector, model, cosines = found.embedding, found.model, found.cosines
+        vector, model, cosines = outcome.embedding, outcome.model, outcome.cosines
         if vector is None or model is None or not cosines:
             return Calibration(KEYWORD)
         key = (query.scope.profile, model.fingerprint)
         sample = self._samples.get(key)
-        if sample is None or sample.is_outdated(found):
+        if sample is None or sample.is_outdated(outcome):
             if len(self._samples) >= MAX_PROFILES:
                 self._samples.clear()
-            sample = self._samples[key] = Sample(_read_sample(self._store, query, model), found.size)
+            sample = self._samples[key] = Sample(_read_sample(self._store, query, model), outcome.size)
         size = len(sample.vectors)
         mean = float((sample.vectors @ vector).mean()) if size else 0.0
         refinement = self._recent_refinement(model.fingerprint)
@@ -343,10 +343,10 @@ class Calibrations:
         return Refinement() if text is None else Refinement(**json.loads(text))
 
     def _recent_refinement(self, fingerprint: str) -> Refinement:
-        known, now = self._refinements.get(fingerprint), self._clock()
-        if known is None or now - known[0] >= REFINED_SECONDS:
-            known = self._refinements[fingerprint] = now, self.refinement(fingerprint)
-        return known[1]
+        cached, now = self._refinements.get(fingerprint), self._clock()
+        if cached is None or now - cached[0] >= REFINED_SECONDS:
+            cached = self._refinements[fingerprint] = now, self.refinement(fingerprint)
+        return cached[1]
 
     def refine(self, fingerprint: str, refinement: Refinement | None) -> None:
         """Save a refinement for every process on this store; None removes it."""
@@ -366,6 +366,6 @@ def _read_sample(store: Store, query: Query, model: Model) -> Vector:
     ids: dict[str, None] = {}
     for direction in directions:
         probe = SearchRequest(everything, semantic=SAMPLE // PROBES, vector=KnownVector(direction), approximate=True)
-        ids.update((one.memory.id, None) for one in store.search(probe).candidates["semantic"])
+        ids.update((candidate.memory.id, None) for candidate in store.search(probe).candidates["semantic"])
     rows = [row for row in store.vectors(list(ids)).values() if len(row) == model.dimension]
     return np.stack(rows).astype(np.float32) if rows else np.empty((0, model.dimension), np.float32)

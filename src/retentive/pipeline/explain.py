@@ -217,7 +217,7 @@ def _dropped(case: _Case) -> Explanation | None:
     fields = {"hit": hit, "retriever_ranks": case.retriever_ranks(), **_adjacent(case.placed(), hit)}
     if reason.step == "duplicate":
         other = str(reason.figures[0])
-        rank = next((one.rank for one in case.placed() if one.id == other), None)
+        rank = next((hit_above.rank for hit_above in case.placed() if hit_above.id == other), None)
         where = f" (rank {rank})" if rank else ""
         sentence = f"It was found, with a score of {hit.score:.3f}, but a higher hit has the same text: {other}{where}."
         return case.explanation(outcome="duplicate", sentence=sentence, same_as=other, **fields)
@@ -268,39 +268,39 @@ def _not_retrieved(case: _Case) -> Explanation:
     ranks = case.retriever_ranks()
     floor = case.query.tuning.min_cosine
     low = next(
-        (one for one in ranks if one.retriever == "semantic" and one.score is not None and one.score < floor),
+        (rank for rank in ranks if rank.retriever == "semantic" and rank.score is not None and rank.score < floor),
         None,
     )
     if low and low.rank is not None and low.rank <= low.found:
-        others = "; ".join(_rank_sentence(one) for one in ranks if one is not low)
+        others = "; ".join(_rank_sentence(rank) for rank in ranks if rank is not low)
         sentence = f"Its cosine is {low.score:.3f}, and the semantic floor is {floor:g}; {others}."
         return case.explanation(outcome="floor", sentence=sentence, retriever_ranks=ranks)
     sentence = f"No retriever returned it: {'; '.join(map(_rank_sentence, ranks))}."
     return case.explanation(outcome="not_found", sentence=sentence, retriever_ranks=ranks)
 
 
-def _rank_sentence(one: RetrieverRank) -> str:
+def _rank_sentence(rank: RetrieverRank) -> str:
     """One retriever's view of a memory: "semantic: it would rank 143rd with 0.410, the pool ends at 30 with 0.512"."""
-    if one.note:
-        return f"{one.retriever}: {one.note}"
-    end = f"the pool ends at {one.found} with {one.last:.3f}" if one.last is not None else "nothing was found"
-    if one.rank is None:
-        return f"{one.retriever}: it scores {one.score:.3f} and ranks below {DEPTH:,}; {end}"
-    verb = "ranks" if one.rank <= one.found else "would rank"
-    return f"{one.retriever}: it {verb} {_ordinal(one.rank)} with {one.score:.3f}, {end}"
+    if rank.note:
+        return f"{rank.retriever}: {rank.note}"
+    end = f"the pool ends at {rank.found} with {rank.last:.3f}" if rank.last is not None else "nothing was found"
+    if rank.rank is None:
+        return f"{rank.retriever}: it scores {rank.score:.3f} and ranks below {DEPTH:,}; {end}"
+    verb = "ranks" if rank.rank <= rank.found else "would rank"
+    return f"{rank.retriever}: it {verb} {_ordinal(rank.rank)} with {rank.score:.3f}, {end}"
 
 
 def _retriever_rank(result: RetrieverResult, case: _Case, read: SearchResult) -> RetrieverRank:
     """The score and rank that one retriever gives the memory, given the scores of a search."""
     if not result.ran:
         return RetrieverRank(result.name, ran=False, note=f"it did not run: {result.failure or result.note}")
-    found = result.candidates
-    last = found[-1].score if found else None
+    candidates = result.candidates
+    last = candidates[-1].score if candidates else None
     score = read.scores[result.name].get(case.memory.id)
     matches = score is not None and (result.name == "semantic" or score > 0)
     rank = _rank(result, case, score, read) if matches and score is not None else None
     note = "" if rank is not None else _why_not_retrievable(result.name, score)
-    return RetrieverRank(result.name, True, score, rank, len(found), last, note)
+    return RetrieverRank(result.name, True, score, rank, len(candidates), last, note)
 
 
 def _rank(result: RetrieverResult, case: _Case, score: float, read: SearchResult) -> int | None:
@@ -312,9 +312,9 @@ def _rank(result: RetrieverResult, case: _Case, score: float, read: SearchResult
     if result.name == "semantic":
         better = bisect_left(read.tails["semantic"], -(score + TOLERANCE), key=lambda one: -one)
         return better + 1 if better < len(read.tails["semantic"]) else None
-    found = case.store.search(SearchRequest(case.searched, keyword=DEPTH)).candidates["keyword"]
-    place = next((at for at, candidate in enumerate(found) if candidate.memory.id == id), None)
-    return None if place is None else 1 + sum(case.admits(candidate.memory) for candidate in found[:place])
+    candidates = case.store.search(SearchRequest(case.searched, keyword=DEPTH)).candidates["keyword"]
+    place = next((at for at, candidate in enumerate(candidates) if candidate.memory.id == id), None)
+    return None if place is None else 1 + sum(case.admits(candidate.memory) for candidate in candidates[:place])
 
 
 def _why_not_retrievable(retriever: str, score: float | None) -> str:
@@ -327,7 +327,7 @@ def _why_not_retrievable(retriever: str, score: float | None) -> str:
 def _main_difference(last: Hit, hit: Hit) -> str:
     """The step in which the last hit is furthest ahead."""
     lead = {step: _change(last, step) - _change(hit, step) for step in STEPS if step != "diversity"}
-    step = max(lead, key=lambda one: lead[one])
+    step = max(lead, key=lambda step_name: lead[step_name])
     return f", most of it {STEPS[step]} ({lead[step]:+.3f})" if lead[step] > 0 else ""
 
 

@@ -82,8 +82,8 @@ class FactWriter:
         return get_memory(self._store, id, within=self._within)
 
     def _replaced_by(self, id: str) -> str | None:
-        found = self._store.get([id])
-        return found[0].superseded_by if found else None
+        memories = self._store.get([id])
+        return memories[0].superseded_by if memories else None
 
     def _repeated(self, id: str) -> Memory | None:
         """A memory as it is now, if this request was made before under its idempotency key."""
@@ -120,13 +120,13 @@ class FactWriter:
 
 def linked_memories(store: Store, memory: Memory, *, within: Scope | None) -> list[Memory]:
     """All memories that are connected with one by replacement or by a key, in the order in which they are valid."""
-    found, new = {memory.id: memory}, [memory]
+    links, new = {memory.id: memory}, [memory]
     while new:
-        following = [one.superseded_by for one in new if one.superseded_by is not None]
-        linked = [*store.get(following, within=within), *store.superseded([one.id for one in new], within=within)]
-        new = list({one.id: one for one in linked if one.id not in found}.values())
-        found |= {one.id: one for one in new}
-    return sorted(found.values(), key=lambda one: (one.start, one.valid_to is None, one.created, one.id))
+        following = [other.superseded_by for other in new if other.superseded_by is not None]
+        linked = [*store.get(following, within=within), *store.superseded([other.id for other in new], within=within)]
+        new = list({other.id: other for other in linked if other.id not in links}.values())
+        links |= {other.id: other for other in new}
+    return sorted(links.values(), key=lambda other: (other.start, other.valid_to is None, other.created, other.id))
 
 
 def remove_expired(

@@ -111,8 +111,8 @@ class GivenLog:
         if not new:
             return
         # As `JsonEntries` reads it, without its type adapter: a hook has no time to load pydantic.
-        self._store.compare_and_set({_name(one): json.dumps(one.to_dict()) for one in new})
-        for profile in {one.profile for one in new}:
+        self._store.compare_and_set({_name(entry): json.dumps(entry.to_dict()) for entry in new})
+        for profile in {entry.profile for entry in new}:
             if secrets.randbelow(PRUNE_EVERY) < len(new):
                 self.prune(profile)
 
@@ -134,8 +134,9 @@ class GivenLog:
         else:
             gone = [
                 entries.prefix + key
-                for key, one in entries.list(self._store).items()
-                if scope.project in (None, one.project) and (scope.sessions is None or one.session in scope.sessions)
+                for key, entry in entries.list(self._store).items()
+                if scope.project in (None, entry.project)
+                and (scope.sessions is None or entry.session in scope.sessions)
             ]
         if gone:
             self._store.compare_and_set(dict.fromkeys(gone))
@@ -153,18 +154,19 @@ class GivenLog:
         entries = _entries(owner)
         values = self._store.list_values(entries.prefix)
         oldest = entries.prefix + self._oldest()
-        found: list[Given] = []
+        listed: list[Given] = []
         for name in sorted(values, reverse=True):
-            if name < oldest or len(found) >= limit:
+            if name < oldest or len(listed) >= limit:
                 break
-            one = entries.parse(values[name])
-            if project in (None, one.project) and client in (None, one.client):
-                found.append(one)
-        ids = sorted({note.id for one in found for note in one.notes})
+            entry = entries.parse(values[name])
+            if project in (None, entry.project) and client in (None, entry.client):
+                listed.append(entry)
+        ids = sorted({note.id for entry in listed for note in entry.notes})
         memories = self._store.get(ids, within=Scope(owner)) if ids else ()
-        texts = {one.id: snippet(one.text, MAX_SHOWN) for one in memories if _is_of(one, project)}
+        texts = {memory.id: snippet(memory.text, MAX_SHOWN) for memory in memories if _is_of(memory, project)}
         return [
-            replace(one, notes=tuple(replace(note, text=texts.get(note.id)) for note in one.notes)) for one in found
+            replace(entry, notes=tuple(replace(note, text=texts.get(note.id)) for note in entry.notes))
+            for entry in listed
         ]
 
     def _oldest(self) -> str:
@@ -180,9 +182,9 @@ def _is_of(memory: Memory, project: str | None) -> bool:
     return project in (None, memory.project) or (memory.kind == "identity" and memory.project is None)
 
 
-def _key(at: datetime) -> str:
+def _key(time: datetime) -> str:
     """The start of the key of an entry; keys have the order of their times."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _name(given: Given) -> str:

@@ -88,8 +88,8 @@ class Judging:
             scores = _scores(query.text, [reading(memory, None) for memory in memories], self._judge, self._threads)
         except Unavailable:
             return []
-        found = zip(memories, scores, strict=True)
-        logits = {memory.id: score for memory, score in found if score is not None}
+        scored = zip(memories, scores, strict=True)
+        logits = {memory.id: score for memory, score in scored if score is not None}
         hits = [Hit(memory, 0.0) for memory in memories if memory.id in logits]
         judged = Judged(logits, query.text, hits, self._calibration())
         return [judged.of(hit) for hit in hits]

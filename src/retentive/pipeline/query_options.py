@@ -92,7 +92,11 @@ def build_scope(
     """Build a scope; see `Engine.scope`."""
     sessions = (session,) if isinstance(session, str) else None if session is None else _to_names("session", session)
     chosen = None if kinds is None else _to_kinds(kinds)
-    for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+    for name, value in (
+        ("profile", profile),
+        ("project", project),
+        *(("session", session_name) for session_name in sessions or ()),
+    ):
         if value is not None and (type(value) is not str or not value.isascii()):
             check_unicode(name, value)
     return Scope(profile, project, sessions, chosen, only_session)

@@ -27,9 +27,9 @@ def get_memory(store: Store, id: str, *, within: Scope | None) -> Memory:
     if not isinstance(id, str):
         raise Invalid(f"id: it must be text, not {type(id).__name__}")
     id = canonical_id(id)
-    found = store.get([id], within=within)
-    if found:
-        return found[0]
+    memories = store.get([id], within=within)
+    if memories:
+        return memories[0]
     for damage in store.damaged([id], within=within):
         raise damaged_error(damage)
     if within is not None and within.project is not None:

@@ -79,14 +79,14 @@ def rank_outcome(
             raise Unavailable(f"ranking took longer than {ORDER_SECONDS:g} seconds; use fewer patterns of sources")
 
     timer = StageTimer(outcome.stages)
-    asked = _without_operators(query, outcome.keywords)
-    about_asker = is_about_asker(asked.text)
+    stripped = _without_operators(query, outcome.keywords)
+    about_asker = is_about_asker(stripped.text)
     context, period = outcome.context, outcome.period
     ranking = order(outcome.lists, query.tuning, now=query.now, context=context, about_asker=about_asker, check=check)
     timer.lap("rank")
     judged, not_judged = None, None
-    if judge is not None and not (period and period.alone) and _is_judged(asked):
-        ranking, judged, not_judged = judge_best(ranking, asked, judge, threads, context, period, judge_calibration)
+    if judge is not None and not (period and period.alone) and _is_judged(stripped):
+        ranking, judged, not_judged = judge_best(ranking, stripped, judge, threads, context, period, judge_calibration)
         timer.lap("judge")
         work.check()
     kinds = query.scope.kinds or ()
@@ -107,12 +107,12 @@ def rank_outcome(
         "not-judged": not_judged,
         "incomplete": left_out(outcome.damaged) if outcome.damaged else None,
     }
-    missing |= {f"without-{one.name}": one.failure for one in outcome.others}
+    missing |= {f"without-{result.name}": result.failure for result in outcome.others}
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,
         hits=tuple(ranking.hits),
-        retrievers=tuple(one.report() for one in (outcome.semantic, outcome.keyword, *outcome.others)),
+        retrievers=tuple(result.report() for result in (outcome.semantic, outcome.keyword, *outcome.others)),
         relevance=relevance.answer,
         degraded=", ".join(reasons) or None,
         degraded_reason="; ".join(reasons.values()) or None,
@@ -193,7 +193,7 @@ class RecallLog:
         self._callbacks = (*self._callbacks, callback)
 
         def remove() -> None:
-            self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+            self._callbacks = tuple(other for other in self._callbacks if other is not callback)
 
         return remove
 
@@ -207,7 +207,7 @@ class RecallLog:
             return
         try:
             # One write for all of them, at the time of the last: the difference does not matter.
-            self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
+            self._store.touch([id for _, ids in used for id in ids], at=max(used_at for used_at, _ in used))
         except RetentiveError as error:
             log.warning("the use of memories was not recorded: %s", error)
 
@@ -278,7 +278,7 @@ class FairLimiter:
             able = [turn for turn in self._waiting if self._working[turn.caller] < self._most(turn.caller)]
             if not able:
                 break
-            turn = min(able, key=lambda one: self._last.get(one.caller, 0))
+            turn = min(able, key=lambda waiting: self._last.get(waiting.caller, 0))
             self._waiting.remove(turn)
             self._turns += 1
             self._last[turn.caller] = self._turns

@@ -98,17 +98,17 @@ class Draft:
 
     def to_fields(self) -> dict[str, Any]:
         """The fields by name; their values are not copied."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **defaults: Any) -> Draft:
         """A draft from plain values, such as a line of JSONL; an unknown field raises `Invalid`."""
         if not isinstance(values, Mapping):
             raise Invalid(f"a memory is an object with a text, not {type(values).__name__}")
-        known = {item.name for item in fields(cls)}
-        unknown = sorted(set(values) - known)
+        names = {item.name for item in fields(cls)}
+        unknown = sorted(set(values) - names)
         if unknown:
-            raise Invalid(f"there is no field '{unknown[0]}'; the fields are {', '.join(sorted(known))}")
+            raise Invalid(f"there is no field '{unknown[0]}'; the fields are {', '.join(sorted(names))}")
         if values.get("text") is None:
             raise Invalid("a memory needs a text")
         return cls(**{**defaults, **{name: value for name, value in values.items() if value is not None}})
@@ -219,7 +219,7 @@ def to_duplicates(on_duplicate: OnDuplicate, now: datetime) -> Duplicates | None
     return None if on_duplicate == "keep" else Duplicates(on_duplicate, now)
 
 
-def to_idempotency_key(name: str, request: Any, at: datetime) -> IdempotencyKey:
+def to_idempotency_key(name: str, request: Any, now: datetime) -> IdempotencyKey:
     """The key of a request, with a hash by which the same request is told from another one."""
     check_unicode("idempotency_key", name)
     if len(name) > MAX_KEY:
@@ -228,7 +228,7 @@ def to_idempotency_key(name: str, request: Any, at: datetime) -> IdempotencyKey:
         written = json.dumps(request, sort_keys=True, default=str)
     except (TypeError, ValueError) as error:  # keys of several types, or a value that contains itself
         raise Invalid(f"this is not valid JSON: {error}") from None
-    return IdempotencyKey(name, hashlib.sha256(written.encode(errors="replace")).hexdigest(), at)
+    return IdempotencyKey(name, hashlib.sha256(written.encode(errors="replace")).hexdigest(), now)
 
 
 def store_memories(
@@ -318,7 +318,7 @@ def forget_memories(
     idempotency_key: IdempotencyKey | None,
 ) -> list[str]:
     """Delete memories and return the ids of those that existed. The turns after them are embedded again."""
-    turns = [one for one in store.get(ids, within=within) if one.session is not None]
+    turns = [memory for memory in store.get(ids, within=within) if memory.session is not None]
     removed = store.remove(ids, within=within, if_version=if_version, idempotency_key=idempotency_key)
     try:
         if turns and any(store.following(turns)):
@@ -377,32 +377,32 @@ def embed_memories(
     """
     parts = [_parts(embedder, memory) for memory in memories]
     pairs: list[PreviousTurn | None] = [None] * len(memories)
-    for at, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
+    for place, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
         text = embedder.in_context(memory.indexed_text, turn.indexed_text) if turn else None
         if turn and text:
-            parts[at] = [*parts[at], text] if embedder.reads_alone(memory.indexed_text) else [text]
-            pairs[at] = PreviousTurn(turn.id, turn.text_hash)
+            parts[place] = [*parts[place], text] if embedder.reads_alone(memory.indexed_text) else [text]
+            pairs[place] = PreviousTurn(turn.id, turn.text_hash)
     texts = [part for of_memory in parts for part in of_memory]
     rows: list[Vector | None] = []
     try:
-        for at in range(0, len(texts), EMBED_BATCH):
-            if at:  # a request that is embedded at once is stored even if its caller has left
+        for start in range(0, len(texts), EMBED_BATCH):
+            if start:  # a request that is embedded at once is stored even if its caller has left
                 current_work().check()
-            rows += _embed_texts(embedder, texts[at : at + EMBED_BATCH])
-            progress(min(EMBED_BATCH, len(texts) - at))
+            rows += _embed_texts(embedder, texts[start : start + EMBED_BATCH])
+            progress(min(EMBED_BATCH, len(texts) - start))
     except Unavailable:
         if must_reach:
             raise
         return [Record(memory) for memory in memories]
-    found = []
-    at = 0
+    embedded = []
+    start = 0
     for memory, of_memory, pair in zip(memories, parts, pairs, strict=True):
-        own = rows[at : at + len(of_memory)]
+        own = rows[start : start + len(of_memory)]
         accepted = [row for row in own if row is not None]
         with_turn = own[-1] is not None
-        found.append(Record(memory, np.array(accepted), pair if with_turn else None) if accepted else Record(memory))
-        at += len(of_memory)
-    return found
+        embedded.append(Record(memory, np.array(accepted), pair if with_turn else None) if accepted else Record(memory))
+        start += len(of_memory)
+    return embedded
 
 
 def _parts(embedder: Embedder, memory: Memory) -> list[str]:
@@ -422,24 +422,26 @@ def turns_before(
     It is one of these memories or one that is stored, whichever is nearer; if they are `stored` themselves, the store
     knows. Only episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
-    found: list[Memory | None] = [None] * len(memories)
+    turns: list[Memory | None] = [None] * len(memories)
     if not embedder.reads_context:
-        return found
+        return turns
     if not stored:
-        found = _turns_among(memories)
-    named = {(one.profile, one.session) for one in memories if one.project is not None}
-    asked = []  # of the store
-    for at, memory in enumerate(memories):
+        turns = _turns_among(memories)
+    named = {(other.profile, other.session) for other in memories if other.project is not None}
+    unknown = []  # of the store
+    for place, memory in enumerate(memories):
         # The session of a memory without a project may be that of one of these memories.
-        known = stored or exact or memory.project or (memory.profile, memory.session) not in named
-        is_last = memory.position is None and found[at] is not None
-        if memory.session is not None and memory.kind == "episodic" and known and not is_last:
-            asked.append(at)
-    for at, turn in zip(asked, store.previous([memories[at] for at in asked]) if asked else (), strict=True):
-        of_project = turn is not None and (not exact or turn.project == memories[at].project)
-        if turn is not None and of_project and (turn.position or 0) >= _position_of(found[at]):
-            found[at] = turn
-    return found
+        is_certain = stored or exact or memory.project or (memory.profile, memory.session) not in named
+        is_last = memory.position is None and turns[place] is not None
+        if memory.session is not None and memory.kind == "episodic" and is_certain and not is_last:
+            unknown.append(place)
+    for place, turn in zip(
+        unknown, store.previous([memories[place] for place in unknown]) if unknown else (), strict=True
+    ):
+        of_project = turn is not None and (not exact or turn.project == memories[place].project)
+        if turn is not None and of_project and (turn.position or 0) >= _position_of(turns[place]):
+            turns[place] = turn
+    return turns
 
 
 def _turns_among(memories: Sequence[Memory]) -> list[Memory | None]:

@@ -79,9 +79,9 @@ class Reviews:
         """Queue a pair of memories, once."""
         suggestion = Suggestion(str(uuid4()), new.profile, old, new.id, reason, self._now())
         entries = _entries(new.profile)
-        for known in entries.list(self._store).values():
-            if (known.old, known.new) == (old, new.id):
-                return known
+        for queued in entries.list(self._store).values():
+            if (queued.old, queued.new) == (old, new.id):
+                return queued
         transact(self._store, lambda transaction: transaction.create(entries, suggestion, suggestion.id))
         return suggestion
 
@@ -90,12 +90,14 @@ class Reviews:
     ) -> Sequence[Review]:
         """Return the suggestions with this status, oldest first. Those whose memories were forgotten are left out."""
         owner = self._profile if profile is None else profile
-        found = sorted(_entries(owner).list(self._store).values(), key=lambda one: (one.created, one.id))
-        wanted = [one for one in found if one.status == status]
-        ids = [id for one in wanted for id in (one.old, one.new)]
+        suggestions = sorted(
+            _entries(owner).list(self._store).values(), key=lambda suggestion: (suggestion.created, suggestion.id)
+        )
+        wanted = [suggestion for suggestion in suggestions if suggestion.status == status]
+        ids = [id for suggestion in wanted for id in (suggestion.old, suggestion.new)]
         memories = {memory.id: memory for memory in self._store.get(ids, within=within or Scope(owner))}
-        pairs = ((one, memories.get(one.old), memories.get(one.new)) for one in wanted)
-        return [Review(one, old, new) for one, old, new in pairs if old is not None and new is not None]
+        pairs = ((suggestion, memories.get(suggestion.old), memories.get(suggestion.new)) for suggestion in wanted)
+        return [Review(suggestion, old, new) for suggestion, old, new in pairs if old is not None and new is not None]
 
     def confirm(
         self, id: str, *, actor: str | None = None, profile: str | None = None, within: Scope | None = None
@@ -127,10 +129,14 @@ class Reviews:
         A failure is logged.
         """
         try:
-            known = JsonEntries[Suggestion](_PREFIX, Suggestion).list(self._store)
-            ids = {id for one in known.values() for id in (one.old, one.new)}
+            suggestions = JsonEntries[Suggestion](_PREFIX, Suggestion).list(self._store)
+            ids = {id for suggestion in suggestions.values() for id in (suggestion.old, suggestion.new)}
             existing = {memory.id for memory in self._store.get(sorted(ids))} if ids else ids
-            gone = [key for key, one in known.items() if not existing.issuperset((one.old, one.new))]
+            gone = [
+                key
+                for key, suggestion in suggestions.items()
+                if not existing.issuperset((suggestion.old, suggestion.new))
+            ]
             if gone:
                 self._store.compare_and_set({_PREFIX + key: None for key in gone})
         except RetentiveError as error:
@@ -139,12 +145,14 @@ class Reviews:
     def _get(self, id: str, profile: str | None, within: Scope | None, status: Status | None) -> Suggestion:
         check_unicode("id", id)
         owner = self._profile if profile is None else profile
-        found = _entries(owner).get(self._store, id)
-        if found is None or (within is not None and len(self._store.get([found.old, found.new], within=within)) < 2):
+        suggestion = _entries(owner).get(self._store, id)
+        if suggestion is None or (
+            within is not None and len(self._store.get([suggestion.old, suggestion.new], within=within)) < 2
+        ):
             raise NotFound(f"there is no suggestion {id}; see: retentive review")
-        if status is not None and found.status != status:
-            raise Conflict(f"suggestion {id} is {found.status} already; undo it first: retentive review undo {id}")
-        return found
+        if status is not None and suggestion.status != status:
+            raise Conflict(f"suggestion {id} is {suggestion.status} already; undo it first: retentive review undo {id}")
+        return suggestion
 
     def _set(self, suggestion: Suggestion, *, status: Status | None = None, proposal: str | None = None) -> Suggestion:
         entries = _entries(suggestion.profile)
@@ -164,11 +172,21 @@ class Reviews:
         """
         try:
             entries = JsonEntries[Suggestion](_PREFIX, Suggestion)
-            about = {key: one for key, one in entries.list(self._store).items() if id in (one.old, one.new)}
+            about = {
+                key: suggestion
+                for key, suggestion in entries.list(self._store).items()
+                if id in (suggestion.old, suggestion.new)
+            }
             if about:
-                decided = {key: entries.dump(replace(one, reason="", proposal=None)) for key, one in about.items()}
+                decided = {
+                    key: entries.dump(replace(suggestion, reason="", proposal=None))
+                    for key, suggestion in about.items()
+                }
                 self._store.compare_and_set(
-                    {_PREFIX + key: None if one.status == "open" else decided[key] for key, one in about.items()}
+                    {
+                        _PREFIX + key: None if suggestion.status == "open" else decided[key]
+                        for key, suggestion in about.items()
+                    }
                 )
         except RetentiveError as error:
             log.warning("suggestions about memory %s were not deleted: %s", id, error)

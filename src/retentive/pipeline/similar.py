@@ -108,12 +108,12 @@ def find_similar(
     Without a vector, those that share at least half of their words with it. If `within` is limited to a project or to
     sessions, those in it.
     """
-    found = []
+    similar = []
     for other, cosine in _nearest(store, memory, now=now, limit=limit, within=within):
         shared = _terms(memory) & _terms(other)
         if cosine >= threshold if cosine is not None else 2 * len(shared) >= len(_terms(memory)) > 0:
-            found.append(_to_similar(other, cosine, memory, shared))
-    return found
+            similar.append(_to_similar(other, cosine, memory, shared))
+    return similar
 
 
 def find_replaced(store: Store, memory: Memory, *, now: datetime, limit: int = 3) -> list[tuple[Similar, str]]:
@@ -121,14 +121,14 @@ def find_replaced(store: Store, memory: Memory, *, now: datetime, limit: int = 3
     said = CHANGE.search(memory.text)
     if said is None:
         return []
-    found = []
+    replaced = []
     for other, cosine in _nearest(store, memory, now=now, limit=20):
         shared = _terms(memory) & _terms(other)
         about_same = len(shared) >= MIN_SHARED and (cosine is None or cosine >= RELATED)
         if about_same and other.start < memory.start and other.speaker == memory.speaker:
-            found.append((_to_similar(other, cosine, memory, shared), said[0]))
-    found.sort(key=lambda one: -(one[0].cosine or 0.0))
-    return found[:limit]
+            replaced.append((_to_similar(other, cosine, memory, shared), said[0]))
+    replaced.sort(key=lambda pair: -(pair[0].cosine or 0.0))
+    return replaced[:limit]
 
 
 def _terms(memory: Memory) -> set[str]:
@@ -155,7 +155,7 @@ def _nearest(
     query = Query(memory.text, scope, Tuning(), now, limit, exclude=(memory.id,))
     vector = store.vectors([memory.id]).get(memory.id)
     if vector is None:
-        found = store.search(SearchRequest(query, keyword=limit))
-        return [(one.memory, None) for one in found.candidates["keyword"]]
-    found = store.search(SearchRequest(query, semantic=limit, vector=KnownVector(vector)))
-    return [(one.memory, one.score) for one in found.candidates["semantic"]]
+        result = store.search(SearchRequest(query, keyword=limit))
+        return [(candidate.memory, None) for candidate in result.candidates["keyword"]]
+    result = store.search(SearchRequest(query, semantic=limit, vector=KnownVector(vector)))
+    return [(candidate.memory, candidate.score) for candidate in result.candidates["semantic"]]

@@ -57,11 +57,11 @@ def mark_rules(memories: Sequence[Memory], judge: Judge | None) -> list[Memory]:
 
     Those that have the key keep it as it is. Nothing is marked without a judge, or if it cannot be loaded.
     """
-    asked = [at for at, memory in enumerate(memories) if RULE not in memory.metadata and _may_be_rule(memory)]
+    places = [place for place, memory in enumerate(memories) if RULE not in memory.metadata and _may_be_rule(memory)]
     marked = list(memories)
-    for at, is_rule in zip(asked, _read([memories[at] for at in asked], judge), strict=True):
+    for place, is_rule in zip(places, _read([memories[place] for place in places], judge), strict=True):
         if is_rule:
-            marked[at] = memories[at]._replace(metadata={**memories[at].metadata, RULE: True})
+            marked[place] = memories[place]._replace(metadata={**memories[place].metadata, RULE: True})
     return marked
 
 
@@ -98,7 +98,9 @@ def _read(memories: Sequence[Memory], judge: Judge | None) -> list[bool]:
         return [False] * len(memories)
     deadline = monotonic() + RULE_SECONDS + SECONDS_EACH * len(memories)
     try:
-        logits = judge.score(RULE_QUERY, [Reading(one.text, one.speaker or "") for one in memories], deadline=deadline)
+        logits = judge.score(
+            RULE_QUERY, [Reading(memory.text, memory.speaker or "") for memory in memories], deadline=deadline
+        )
     except Unavailable as error:
         log.warning("standing rules are not recognised: %s", error)
         return [False] * len(memories)

@@ -219,10 +219,10 @@ def undo_change(
     """Restore the parameters from before a change, the last one by default. An undo can be undone too."""
 
     def restored(_: dict[str, Any], changes: Sequence[TuningChange]) -> dict[str, Any]:
-        found = next((change for change in reversed(changes) if id is None or change.id == id), None)
-        if found is None:
+        undone = next((change for change in reversed(changes) if id is None or change.id == id), None)
+        if undone is None:
             raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
-        return _present(found.before)
+        return _present(undone.before)
 
     _change(store, restored, check, ["undo", id], by=by, now=now, idempotency_key=idempotency_key)
 
@@ -281,12 +281,16 @@ def _change(
 
 def _is_repeated(transaction: Transaction, key: IdempotencyKey, changes: Sequence[TuningChange]) -> bool:
     """Whether a request was made before, also if it changed nothing. A new one is recorded."""
-    known = {name: one for name, one in (transaction.get(_REQUESTS) or {}).items() if one[1] >= key.expires_before}
-    if key.name in known and is_sent_again(key, known[key.name][0], to_micros(known[key.name][1])):
+    recent = {
+        name: recorded
+        for name, recorded in (transaction.get(_REQUESTS) or {}).items()
+        if recorded[1] >= key.expires_before
+    }
+    if key.name in recent and is_sent_again(key, recent[key.name][0], to_micros(recent[key.name][1])):
         return True
-    transaction.set(_REQUESTS, {**known, key.name: (key.fingerprint, key.at)})
+    transaction.set(_REQUESTS, {**recent, key.name: (key.fingerprint, key.at)})
     # An earlier version recorded it with the change only.
-    return any(one.idempotency_key == key.name and one.at >= key.expires_before for one in changes)
+    return any(recorded.idempotency_key == key.name and recorded.at >= key.expires_before for recorded in changes)
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,14 +34,14 @@ def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit:
     ceiling = hits[0].score
     for _ in range(len(hits) if limit <= 0 else min(limit, len(hits))):
         worth = (1.0 - diversity) * relevance - diversity * closest
-        at = int(np.argmax(np.where(is_left, worth, -np.inf)))
-        is_left[at] = False
+        chosen_row = int(np.argmax(np.where(is_left, worth, -np.inf)))
+        is_left[chosen_row] = False
         # A later choice may be worth more than an earlier one; the displayed scores must not increase.
-        ceiling = min(ceiling, float(hits[at].score - diversity * closest[at] * best))
-        like = float(closest[at])
-        chosen.append(hits[at].after("diversity", ceiling, like, "similarity {:.2f} to a higher hit", like))
-        closest = np.maximum(closest, similarity.to(at))
-    return chosen, [hits[at] for at in np.flatnonzero(is_left).tolist()]
+        ceiling = min(ceiling, float(hits[chosen_row].score - diversity * closest[chosen_row] * best))
+        like = float(closest[chosen_row])
+        chosen.append(hits[chosen_row].after("diversity", ceiling, like, "similarity {:.2f} to a higher hit", like))
+        closest = np.maximum(closest, similarity.to(chosen_row))
+    return chosen, [hits[row] for row in np.flatnonzero(is_left).tolist()]
 
 
 class _Similarity:
@@ -49,17 +49,17 @@ class _Similarity:
 
     def __init__(self, hits: Sequence[Hit], vectors: Vectors) -> None:
         self._has_vector = np.array([hit.id in vectors for hit in hits])
-        known = [vectors[hit.id] for hit in hits if hit.id in vectors]
-        self._vectors = np.stack(known) if known else np.zeros((0, 0), dtype=np.float32)
+        rows = [vectors[hit.id] for hit in hits if hit.id in vectors]
+        self._vectors = np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
         self._row = np.cumsum(self._has_vector) - 1
         self._hits = hits
-        self._words: _CommonWords | None = None if len(known) == len(hits) else _CommonWords(hits)
+        self._words: _CommonWords | None = None if len(rows) == len(hits) else _CommonWords(hits)
 
-    def to(self, at: int) -> npt.NDArray[np.float64]:
+    def to(self, row: int) -> npt.NDArray[np.float64]:
         """The similarity of each hit to one of them, from 0 to 1."""
-        like = np.zeros(len(self._hits)) if self._words is None else self._words.overlap(at)
-        if self._has_vector[at]:
-            like[self._has_vector] = self._vectors @ self._vectors[self._row[at]]
+        like = np.zeros(len(self._hits)) if self._words is None else self._words.overlap(row)
+        if self._has_vector[row]:
+            like[self._has_vector] = self._vectors @ self._vectors[self._row[row]]
         return np.maximum(like, 0.0)
 
 
@@ -70,14 +70,14 @@ class _CommonWords:
         self._words = [frozenset(normalised(hit.memory.text).split()) for hit in hits]
         self._sizes = np.array([len(words) for words in self._words])
         with_word: dict[str, list[int]] = {}
-        for at, words in enumerate(self._words):
+        for row, words in enumerate(self._words):
             for word in words:
-                with_word.setdefault(word, []).append(at)
+                with_word.setdefault(word, []).append(row)
         self._with_word = {word: np.array(places) for word, places in with_word.items()}
 
-    def overlap(self, at: int) -> npt.NDArray[np.float64]:
+    def overlap(self, row: int) -> npt.NDArray[np.float64]:
         """The words that each hit has in common with one of them, as a share of the words of both."""
-        places = [self._with_word[word] for word in self._words[at]]
+        places = [self._with_word[word] for word in self._words[row]]
         common = np.bincount(np.concatenate(places), minlength=len(self._words)) if places else np.zeros(1)
-        shares: npt.NDArray[np.float64] = common / np.maximum(self._sizes + self._sizes[at] - common, 1)
+        shares: npt.NDArray[np.float64] = common / np.maximum(self._sizes + self._sizes[row] - common, 1)
         return shares

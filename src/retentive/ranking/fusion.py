@@ -70,7 +70,7 @@ class ScoreTable:
 
 
 def _reasons(explain: Iterable[Explain], row: int) -> Iterator[Reason]:
-    return (reason for one in explain for reason in one(row))
+    return (reason for reasons_of_step in explain for reason in reasons_of_step(row))
 
 
 class RankedRows(Sequence[Hit]):
@@ -160,9 +160,9 @@ def _in_order(retrievers: Sequence[RankedList], tuning: Tuning) -> list[tuple[Ra
 
 def _content(retriever: RankedList) -> str:
     """What a list holds, as text: unlike numbers, texts have an order even where a score is NaN."""
-    found = [(candidate.memory.id, candidate.score) for candidate in retriever.candidates]
+    candidates = [(candidate.memory.id, candidate.score) for candidate in retriever.candidates]
     others = sorted(retriever.elsewhere.items(), key=repr)
-    return repr((found, retriever.weight, retriever.depth_scores, others, retriever.specific, retriever.terms))
+    return repr((candidates, retriever.weight, retriever.depth_scores, others, retriever.specific, retriever.terms))
 
 
 class Method(NamedTuple):
@@ -238,7 +238,7 @@ def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) 
         )
         weight *= factor
     absent = weight * min(scale.all(scores), default=0.0) if scaling in _SIGNED else 0.0
-    missing, full, known = min(absent, 0.0), tuning.fusion == "full", dict[float, float]()
+    missing, full, scaled = min(absent, 0.0), tuning.fusion == "full", dict[float, float]()
     note = "{:.2f} × {:.3f}, from {:.3f}"
     figures: tuple[float, ...] = (weight,)
     if factor < 1.0:
@@ -246,14 +246,14 @@ def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) 
 
     def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
         counted = [score if place is not None or full else None for place, score in zip(places, scores, strict=True)]
-        found = [score for score in counted if score is not None]
-        known.update(zip(found, scale.all(found), strict=True))
-        return [missing if score is None else weight * known[score] for score in counted]
+        given = [score for score in counted if score is not None]
+        scaled.update(zip(given, scale.all(given), strict=True))
+        return [missing if score is None else weight * scaled[score] for score in counted]
 
     def describe(place: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
         if score is None or (place is None and not full):
             return "not found", ()
-        return note, (*figures, known[score], score)
+        return note, (*figures, scaled[score], score)
 
     return Method(shares, describe)
 
@@ -265,10 +265,10 @@ def distinctness(scores: Sequence[float], least: float) -> float:
     best score is all but 0, only terms match that most memories have, such as the names of two people in their own
     conversation: 0.
     """
-    known = [score for score in scores if isfinite(score)]
-    if least <= 0 or len(known) < STANDOUT_PLACE:
+    finite = [score for score in scores if isfinite(score)]
+    if least <= 0 or len(finite) < STANDOUT_PLACE:
         return 1.0
-    best, *_, tenth = nlargest(STANDOUT_PLACE, known)
+    best, *_, tenth = nlargest(STANDOUT_PLACE, finite)
     if 0 < best < NO_INFORMATION:
         return 0.0
     return min(1.0, (1.0 - tenth / best) / least) if best > 0 else 1.0
@@ -300,8 +300,8 @@ def _weighted(retriever: RankedList, weight: float, total: float, _tuning: Tunin
         return [0.0 if place is None or score is None else weight * scale(score) for place, score in pairs]
 
     def describe(_: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
-        known = 0.0 if score is None else score
-        return "{:.2f} × {:.3f}, from {:.3f}", (weight, scale(known), known)
+        own_score = 0.0 if score is None else score
+        return "{:.2f} × {:.3f}, from {:.3f}", (weight, scale(own_score), own_score)
 
     return Method(shares, describe)
 
@@ -356,12 +356,12 @@ def fit(scaling: str, scores: Sequence[float], *, min_score_range: float = 0.0) 
     """Fit the named scale to a retriever's scores; without scores it maps everything to 0."""
     if scaling not in _FITS:
         raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
-    known = sorted((score for score in scores if isfinite(score)), reverse=True)
-    if not known:
+    finite = sorted((score for score in scores if isfinite(score)), reverse=True)
+    if not finite:
         return Scale(lambda _: 0.0)
-    lowest, highest = known[-1], known[0]
+    lowest, highest = finite[-1], finite[0]
     shrink = 1.0 / max(-lowest, highest) if max(-lowest, highest) > _HUGE and scaling not in _ABSOLUTE else 1.0
-    fitted = [score * shrink for score in known]
+    fitted = [score * shrink for score in finite]
     formula = _spread(fitted, min_score_range) if scaling == "spread" else _FITS[scaling](fitted)
     return Scale(formula if shrink == 1.0 else lambda score: formula(score * shrink), lowest, highest)
 
@@ -396,56 +396,56 @@ def _divide(divisor: float, *, minus: float = 0.0) -> Formula:
     return lambda score: (score - minus) / divisor
 
 
-def _moments(known: list[float]) -> tuple[float, float, float]:
+def _moments(scores: list[float]) -> tuple[float, float, float]:
     """Mean and standard deviation of the scores divided by their peak, against overflow; 0 if all are equal."""
-    peak = max(abs(known[0]), abs(known[-1]))
-    if known[0] == known[-1]:
+    peak = max(abs(scores[0]), abs(scores[-1]))
+    if scores[0] == scores[-1]:
         return 1.0, 0.0, peak
-    parts = [score / peak for score in known]
+    parts = [score / peak for score in scores]
     return fmean(parts), pstdev(parts), peak
 
 
-def _min_max(known: list[float]) -> Formula:
-    return _between(known[-1], known[0])
+def _min_max(scores: list[float]) -> Formula:
+    return _between(scores[-1], scores[0])
 
 
-def _z_score(known: list[float]) -> Formula:
-    mean, deviation, peak = _moments(known)
+def _z_score(scores: list[float]) -> Formula:
+    mean, deviation, peak = _moments(scores)
     if deviation <= 0:
         return lambda score: 0.0
     return lambda score: (score / peak - mean) / deviation
 
 
-def _sum(known: list[float]) -> Formula:
-    share = _divide(fsum(score - known[-1] for score in known), minus=known[-1])
+def _sum(scores: list[float]) -> Formula:
+    share = _divide(fsum(score - scores[-1] for score in scores), minus=scores[-1])
     return lambda score: max(share(score), 0.0)  # a score from elsewhere may be far below the lowest of the list
 
 
-def _max(known: list[float]) -> Formula:
-    return _divide(max(abs(known[0]), abs(known[-1])))
+def _max(scores: list[float]) -> Formula:
+    return _divide(max(abs(scores[0]), abs(scores[-1])))
 
 
-def _l2(known: list[float]) -> Formula:
-    return _divide(hypot(*known))
+def _l2(scores: list[float]) -> Formula:
+    return _divide(hypot(*scores))
 
 
-def _distribution(known: list[float]) -> Formula:
-    mean, deviation, peak = _moments(known)
+def _distribution(scores: list[float]) -> Formula:
+    mean, deviation, peak = _moments(scores)
     if deviation <= 0:
-        return _between(known[-1], known[0])
+        return _between(scores[-1], scores[0])
     within = _between(mean - 3 * deviation, mean + 3 * deviation)
     return lambda score: within(score / peak)
 
 
-def _spread(known: list[float], least: float = 0.0) -> Formula:
+def _spread(scores: list[float], least: float = 0.0) -> Formula:
     """Map the score at `SPREAD_DEPTH` to 0 and the best to 1, over a range of at least `least`.
 
     Fewer scores do not reach that depth: then the best is 1, and a score of `least` below it or less is 0.
     """
-    low = known[min(SPREAD_DEPTH, len(known)) - 1]
-    if len(known) < SPREAD_DEPTH:
-        return _between(min(low, known[0] - least), known[0])
-    return _between(low, max(known[0], low + least))
+    low = scores[min(SPREAD_DEPTH, len(scores)) - 1]
+    if len(scores) < SPREAD_DEPTH:
+        return _between(min(low, scores[0] - least), scores[0])
+    return _between(low, max(scores[0], low + least))
 
 
 _FITS: dict[str, Callable[[list[float]], Formula]] = {

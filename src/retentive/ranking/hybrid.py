@@ -98,5 +98,8 @@ def parse_hybrid(block: object) -> Hybrid:
     try:
         return Hybrid.model_validate(block)
     except ValidationError as error:
-        found = [(".".join(map(str, ("hybrid", *one["loc"]))), plain_message(one["msg"])) for one in error.errors()]
-        raise Invalid("; ".join(f"{name}: {message}" for name, message in found)) from None
+        problems = [
+            (".".join(map(str, ("hybrid", *problem["loc"]))), plain_message(problem["msg"]))
+            for problem in error.errors()
+        ]
+        raise Invalid("; ".join(f"{name}: {message}" for name, message in problems)) from None

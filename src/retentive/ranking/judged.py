@@ -55,10 +55,10 @@ class Judged:
         return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)
 
     def _probability(self, hit: Hit) -> float:
-        one, memory = self._calibration, hit.memory
-        logit = one.intercept + one.logit * self._logits[hit.id] + one.asked * self._asked
-        logit += one.words * log1p(count_words(memory.text)) + one.note * (not memory.speaker)
-        return sigmoid(one.slope * logit + one.offset)
+        calibration, memory = self._calibration, hit.memory
+        logit = calibration.intercept + calibration.logit * self._logits[hit.id] + calibration.asked * self._asked
+        logit += calibration.words * log1p(count_words(memory.text)) + calibration.note * (not memory.speaker)
+        return sigmoid(calibration.slope * logit + calibration.offset)
 
 
 def was_read(hit: Hit) -> bool | None:

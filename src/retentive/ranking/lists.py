@@ -83,7 +83,7 @@ class Ranking:
 
 def ranked_list(
     name: str,
-    found: Iterable[str | tuple[str, float]],
+    results: Iterable[str | tuple[str, float]],
     *,
     weight: float | None = None,
     texts: Mapping[str, str] = _NO_TEXTS,
@@ -95,7 +95,7 @@ def ranked_list(
     duplicate.
     """
     candidates = []
-    for place, item in enumerate(found, 1):
+    for place, item in enumerate(results, 1):
         id, score = (item, 1.0 / place) if isinstance(item, str) else item
         text = texts.get(id)
         hash = "" if text is not None else f"id {id}"

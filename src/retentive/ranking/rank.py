@@ -199,7 +199,9 @@ def _near_enough(neighbours: Sequence[Memory], retrievers: Sequence[RankedList],
     cosines, keyword = scores.get("semantic", {}), scores.get("keyword", {})
     if floor <= -1:
         return neighbours
-    return [one for one in neighbours if cosines.get(one.id, floor) >= floor or keyword.get(one.id, 0.0) > 0]
+    return [
+        memory for memory in neighbours if cosines.get(memory.id, floor) >= floor or keyword.get(memory.id, 0.0) > 0
+    ]
 
 
 def by_context(table: ScoreTable, context: Context, tuning: Tuning) -> None:
@@ -371,12 +373,15 @@ def by_age(table: ScoreTable, tuning: Tuning, *, now: datetime) -> None:
         return age, 0.5 ** (age / half_life)
 
     decays = [decay(memory) for memory in memories]
-    after = [score if one is None else _times(score, one[1]) for score, one in zip(before, decays, strict=True)]
+    after = [
+        score if age_and_factor is None else _times(score, age_and_factor[1])
+        for score, age_and_factor in zip(before, decays, strict=True)
+    ]
 
     def explain(row: int) -> list[Reason]:
-        if (one := decays[row]) is None:
+        if (age_and_factor := decays[row]) is None:
             return []
-        age, factor = one
+        age, factor = age_and_factor
         note, figure = _times_note(before[row], factor)
         return [reason("decay", before[row], after[row], age, note + " at {:.1f} days", figure, age)]
 
@@ -506,10 +511,10 @@ def _drop_irrelevant(
     kept: list[Hit] = []
     dropped: list[Hit] = []
     nothing = relevance.answer < least  # and no hit has more
-    for at, hit in enumerate(hits):
+    for place, hit in enumerate(hits):
         if 0 < limit <= len(kept):
-            return kept + list(hits[at:]), dropped
-        if nothing and 0 < limit <= at:
+            return kept + list(hits[place:]), dropped
+        if nothing and 0 < limit <= place:
             note = "the relevance of the whole answer is {:.2f}, and min_relevance is {:g}"
             dropped.append(hit.after("min_relevance", hit.score, None, note, relevance.answer, least))
             continue

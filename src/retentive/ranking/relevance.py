@@ -214,9 +214,9 @@ class Relevance:
         if count is None:
             folded = folded_text(hit.memory.indexed_text)
             told = self._told if self._period and is_near(hit.memory, self._period) else ()
-            found = [term for term in self._terms if term in told or term.occurs(folded)]
-            self._missing.difference_update(found)
-            count = self._matched[hit.memory.id] = min(float(len(found)), self._words)
+            matched = [term for term in self._terms if term in told or term.occurs(folded)]
+            self._missing.difference_update(matched)
+            count = self._matched[hit.memory.id] = min(float(len(matched)), self._words)
         return count
 
     def _to_relevance(self, logit: float) -> float:

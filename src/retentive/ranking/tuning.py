@@ -276,8 +276,8 @@ def unknown_parameter(name: str) -> str:
         return f"there is no parameter '{name}'; it is called '{RENAMED[former]}' now"
     if former in REMOVED:
         return f"there is no parameter '{name}'; {REMOVED[former]}"
-    known = (*Tuning.model_fields, *WHOLE)
-    near = did_you_mean(name, known) or f"; the parameters are {', '.join(known)}"
+    names = (*Tuning.model_fields, *WHOLE)
+    near = did_you_mean(name, names) or f"; the parameters are {', '.join(names)}"
     return f"there is no parameter '{name}'{near}"
 
 
