@@ -182,7 +182,8 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
 
 def redacted(draft: Draft) -> Draft:
     """A draft without the secrets of its text. `Invalid` if all of it is private."""
-    if not isinstance(draft.text, str) or (text := without_secrets(draft.text)) == draft.text:
+    given: Any = draft.text
+    if not isinstance(given, str) or (text := without_secrets(given)) == given:
         return draft
     if not text:
         raise Invalid("text: all of it is private, so nothing is stored")

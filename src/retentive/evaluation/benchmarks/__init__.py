@@ -49,9 +49,10 @@ def read_benchmark(path: Path) -> Benchmark | None:
     try:
         if beam.is_folder(path):
             return beam.read(path)
-        for folders in (coding, temporal_memory):
-            if folders.is_folder(path):
-                return folders.read(path)
+        if coding.is_folder(path):
+            return coding.read(path)
+        if temporal_memory.is_folder(path):
+            return temporal_memory.read(path)
         files = [path] if path.is_file() else sorted(path.glob("*.json"))
         contents = [Contents(file.stem, _load(file)) for file in files if file.suffix == ".json"]
         for reader in _READERS:
