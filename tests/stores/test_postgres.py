@@ -20,7 +20,7 @@ from retentive.extras import pip_install
 from retentive.models import Model, Scope
 from retentive.settings import public_address
 from retentive.stores import open_store
-from retentive.stores.postgres import PostgresStore
+from retentive.stores.postgres import PostgresStore, migrations
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.type_adapters import escape, unescape
 from retentive.stores.values import Record
@@ -30,17 +30,13 @@ from tests.stores.build import (
     HERE,
     MODEL,
     embedded,
-    find_keyword,
     id_of,
     keyword_ids,
     listed,
     memory,
-    nearest_ids,
     record,
     rows,
-    scores_by_id,
     unit,
-    vector,
 )
 from tests.stores.postgres_store import connected, fetch, opened
 
@@ -144,100 +140,13 @@ def test_two_schemas_of_a_database_are_two_stores():
         assert (listed(one), listed(two)) == ([id_of(1)], [])
 
 
-def test_an_address_without_a_schema_opens_a_store_of_the_earlier_default_schema():
+def test_a_schema_of_an_earlier_version_is_refused():
     address = postgres_server.address(empty=True)
-    with opened(f"{address}&schema=recollect") as earlier:
-        earlier.add([embedded(1, "green tea", session="a")], model=MODEL)
+    with opened(address), connected(address) as connection:
+        connection.execute(f"UPDATE schema_version SET version = {migrations.FIRST_VERSION - 1}")
 
-    with opened(address) as store:
-        store.add([embedded(2, "black tea", session="a")], model=MODEL)
-        assert listed(store) == [id_of(2), id_of(1)]
-        assert keyword_ids(store, "tea") == [id_of(1), id_of(2)]
-        assert nearest_ids(store, vector(1), limit=1) == [id_of(1)]
-        assert store.check() == []
-        assert fetch(store, "SELECT to_regnamespace('retentive')::text") == [(None,)]
-
-    with opened(f"{address}&schema=retentive") as named:
-        assert listed(named) == []
-    with opened(address) as store:
-        assert listed(store) == []
-
-
-@pytest.mark.parametrize("tables", [[], ["CREATE TABLE recollect.memories (id int)"]], ids=["empty", "foreign"])
-def test_an_earlier_default_schema_without_our_tables_is_not_used(tables: list[str]):
-    address = postgres_server.address(empty=True)
-    sql_on(address, "CREATE SCHEMA recollect", *tables)
-
-    with opened(address) as store:
-        store.add([record(1)], model=None)
-
-        assert fetch(store, "SELECT current_schema()::text") == [("retentive",)]
-
-
-COUNTS_BEFORE = """
-    CREATE TABLE former AS SELECT name, sum(memories)::bigint AS memories, sum(length)::bigint AS length
-      FROM (TABLE counts UNION ALL TABLE count_changes) AS c WHERE profile > 0 GROUP BY name;
-    DROP TABLE counts, count_changes;
-    CREATE TABLE count_changes AS SELECT * FROM former WHERE name > 'm';
-    ALTER TABLE former RENAME TO counts;
-    DELETE FROM counts WHERE name > 'm';
-    UPDATE schema_version SET version = 3
-"""
-"""Makes the schema what it was before memories were counted by profile."""
-
-
-@pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
-def test_a_schema_that_counts_by_store_is_migrated_to_counts_by_profile(profiles: tuple[str, ...]):
-    address = postgres_server.address(empty=True)
-    texts = ["green tea", "tea tea", "", "milk"]
-    with opened(address) as store:
-        for at, profile in enumerate(profiles):
-            homes = {"profile": profile, "session": "s", "project": "p"}
-            store.add([record(10 * at + n, text, **homes) for n, text in enumerate(texts)], model=None)
-        expected = [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles]
-    with connected(address) as connection:
-        connection.execute(COUNTS_BEFORE)
-
-    with opened(address) as store:
-        assert store.check() == []
-        assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == expected
-        store.remove_scope(Scope("ada"))
-        assert store.check() == []
-
-
-def test_a_schema_in_which_a_session_name_is_unique_is_migrated():
-    address = postgres_server.address(empty=True)
-    with opened(address) as store:
-        store.add([record(1, session="s", project="p"), record(2, session="t")], model=None)
-    with connected(address) as connection:  # as the version before left it
-        connection.execute("DROP INDEX sessions_by_name; ALTER TABLE sessions ADD UNIQUE (profile, name)")
-        connection.execute("UPDATE schema_version SET version = 6")
-
-    with opened(address) as store:
-        [new, old] = store.add([record(3, session="s", project="q"), record(4, session="s", project="p")], model=None)
-
-        assert [(one.project, one.position) for one in (new, old)] == [("q", 0), ("p", 1)]
-        assert [(one.name, one.project) for one in store.sessions("default")] == [("s", "p"), ("s", "q"), ("t", None)]
-        assert store.check() == []
-
-
-def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_to_be_right():
-    address = postgres_server.address(empty=True)
-    with opened(address) as store:
-        store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
-    with connected(address) as connection:  # as the version before left it
-        connection.execute("ALTER TABLE vectors DROP COLUMN text_hash")
-        connection.execute(COUNTS_BEFORE)
-        connection.execute("DROP INDEX memories_by_time; ALTER TABLE memories DROP COLUMN text_hash")
-        connection.execute("UPDATE schema_version SET version = 1")
-
-    with opened(address) as store:
-        assert (store.check(), store.remove_stale_vectors(), store.stats().unembedded) == ([], 0, 0)
-        store.update(record(1, "pears", vectors=rows(vector(7))), model=MODEL)
-
-        hashes = dict(fetch(store, "SELECT m.id, v.text_hash FROM vectors AS v JOIN memories AS m ON m.key = memory"))
-        assert hashes == {id_of(1): bytes.fromhex(store.get([id_of(1)])[0].text_hash), id_of(2): None}
-        assert store.check() == []
+    with pytest.raises(Invalid, match=f"has version {migrations.FIRST_VERSION - 1}"):
+        PostgresStore(address)
 
 
 def test_a_schema_of_a_newer_version_or_of_another_program_is_refused():
@@ -381,20 +290,13 @@ def test_a_check_finds_tables_that_disagree(damage: str, message: str):
         assert any(message in line for line in store.check()), store.check()
 
 
-def test_a_vector_of_a_wrong_length_is_refused_and_one_from_before_is_embedded_again():
+def test_a_vector_of_a_wrong_length_is_refused():
     address = postgres_server.address(empty=True)
     shorten = "UPDATE vectors SET embedding = '[1,2]' WHERE part = 0 AND memory = 1"
     with opened(address) as store, connected(address) as connection:
         store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
         with pytest.raises(psycopg.errors.CheckViolation, match="dimension"):
             connection.execute(shorten)
-        connection.execute("DROP FUNCTION check_vector_length CASCADE")  # as the version before left it
-        connection.execute(shorten)
-        connection.execute("UPDATE schema_version SET version = 7")
-
-    with opened(address) as store:
-        assert nearest_ids(store, vector(2)) == [id_of(2)]
-        assert (store.check(), store.stats().unembedded) == ([], 1)
 
 
 # Concurrent writers

@@ -14,29 +14,19 @@ from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import read_script
 from retentive.stores.rules import no_store
 
-SCHEMA, EARLIER_SCHEMA = "retentive", "recollect"
-"""The schema of an address that names none. A store created before the project was renamed has the earlier one."""
+SCHEMA = "retentive"
+"""The schema of an address that names none."""
 
-MIGRATIONS = (
-    "001_memories.sql",
-    "002_text_hash.sql",
-    "003_damage.sql",
-    "004_profile_counts.sql",
-    "005_validity.sql",
-    "006_previous_turns.sql",
-    "007_session_names.sql",
-    "008_vector_length.sql",
-    "009_content.sql",
-    "010_rules.sql",
-)
+FIRST_VERSION = 10
+"""The version of `schema.sql`. No earlier one was ever released."""
+
+SCRIPTS = ("schema.sql",)
+"""The schema, and then the scripts that lead from it to the following versions, one each."""
+
+LATEST = FIRST_VERSION - 1 + len(SCRIPTS)
 MIN_PGVECTOR = (0, 8)
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('retentive.migrations', 0))"
-
-_HAS_EARLIER_SCHEMA = """
-    SELECT to_regnamespace(%s) IS NULL AND count(*) = 2 FROM pg_tables
-    WHERE schemaname = %s AND tablename IN ('schema_version', 'memories')
-"""
 
 
 def migrate(connections: Connections, *, create: bool = True) -> None:
@@ -45,10 +35,10 @@ def migrate(connections: Connections, *, create: bool = True) -> None:
     `Invalid` if the schema belongs to another program or to a newer version; it is not changed then.
     """
     with connections.plain() as connection:
-        schema = connections.address.schema or _default_schema(connection)
+        schema = connections.address.schema or SCHEMA
         connections.use_schema(schema)
         version = _version(connection, schema)
-        if version == len(MIGRATIONS):
+        if version == LATEST:
             return
         if version == 0 and not create:
             raise no_store(f"{connections.address.shown} (schema '{schema}')")
@@ -64,31 +54,30 @@ def migrate(connections: Connections, *, create: bool = True) -> None:
             connection.execute(
                 sql.SQL("SET LOCAL search_path = {}, {}").format(sql.Identifier(schema), sql.SQL(extension))
             )
-            for name in MIGRATIONS[version:]:
+            for name in SCRIPTS[max(version + 1 - FIRST_VERSION, 0) :]:
                 connection.execute(read_script(name).encode())
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
             connection.execute("DELETE FROM schema_version")
-            connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
+            connection.execute("INSERT INTO schema_version VALUES (%s)", (LATEST,))
         connections.record_log_position(connection)
 
 
-def _default_schema(connection: Connection) -> str:
-    """Return the schema of an address that names none."""
-    return EARLIER_SCHEMA if _value(connection, _HAS_EARLIER_SCHEMA, SCHEMA, EARLIER_SCHEMA) else SCHEMA
-
-
 def _version(connection: Connection, schema: str) -> int:
-    """Return how many migrations the schema has; 0 if it does not exist or is empty."""
+    """Return the version of the schema; 0 if it does not exist or is empty."""
     if not _value(connection, "SELECT count(*) FROM pg_tables WHERE schemaname = %s", schema):
         return 0
     table = sql.SQL("{}.schema_version").format(sql.Identifier(schema))
     if _value(connection, "SELECT to_regclass(%s)::text", table.as_string(connection)) is None:
         raise Invalid(f"the schema '{schema}' belongs to another program; choose another one with ?schema=")
     version: int = connection.execute(sql.SQL("SELECT version FROM {}").format(table)).fetchall()[0][0]
-    if version > len(MIGRATIONS):
+    if version > LATEST:
         raise Invalid(
             f"the schema '{schema}' was written by a newer Retentive (schema {version}, this one supports "
-            f"{len(MIGRATIONS)}); upgrade with: {pip_install(options='--upgrade')}"
+            f"{LATEST}); upgrade with: {pip_install(options='--upgrade')}"
+        )
+    if version < FIRST_VERSION:
+        raise Invalid(
+            f"the schema '{schema}' has version {version}; this Retentive upgrades stores from {FIRST_VERSION} on"
         )
     return version
 

@@ -1,2 +1,0 @@
--- A write that is asked to finds the memories with the text of a new one.
-CREATE INDEX IF NOT EXISTS memories_by_content ON memories (content_hash);
