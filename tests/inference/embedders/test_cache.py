@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retentive.errors import Invalid, Unavailable
+from retentive.errors import Unavailable
 from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import Model
@@ -173,8 +173,3 @@ def test_threads_share_it_and_all_get_the_right_rows(inner: Counting) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(4)))
-
-
-def test_a_cache_of_size_0_is_refused(inner: Counting) -> None:
-    with pytest.raises(Invalid, match="at least one text"):
-        CachedEmbedder(inner, size=0)

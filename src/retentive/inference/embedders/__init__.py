@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from retentive.settings import EmbedderSettings
 
 Matrix = npt.NDArray[np.float32]
-Row = npt.NDArray[np.float32]
-Rows = OrderedDict[str, Row]
+Rows = OrderedDict[str, Matrix]
 
 
 class LocalSessions:
@@ -124,60 +123,42 @@ def estimated_tokens(text: str) -> int:
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:
     """Open the embedder that the settings name, with a cache in memory; return None for `none`."""
-    name, _, argument = settings.name.partition(":")
-    if name in ("http", "https"):
-        name, argument = "remote", settings.name
-    if name not in _LOADERS:
-        raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
-    embedder = _LOADERS[name](argument, settings)
-    if embedder is not None and (settings.query_prefix or settings.document_prefix):
+    if settings.name == "none":
+        return None
+    embedder = _open(settings)
+    if settings.query_prefix or settings.document_prefix:
         from retentive.inference.embedders.prefixes import PrefixedEmbedder
 
         embedder = PrefixedEmbedder(embedder, query=settings.query_prefix, document=settings.document_prefix)
-    return None if embedder is None else CachedEmbedder(embedder)
+    return CachedEmbedder(embedder)
 
 
-def _open_memory_small(_: str, _settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.onnx import open_memory_small
+def _open(settings: EmbedderSettings) -> Embedder:
+    name, _, argument = settings.name.partition(":")
+    match name:
+        case "memory-small":
+            from retentive.inference.embedders.onnx import open_memory_small
 
-    return open_memory_small()
+            return open_memory_small()
+        case "multilingual":
+            from retentive.inference.embedders.multilingual import open_multilingual
 
+            return open_multilingual()
+        case "local":
+            from retentive.inference.embedders.onnx import OnnxEmbedder
 
-def _open_multilingual(_: str, _settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.multilingual import open_multilingual
+            return OnnxEmbedder(argument, pooling=settings.pooling)
+        case "fastembed":
+            from retentive.inference.embedders.fastembed import FastembedEmbedder
 
-    return open_multilingual()
+            return FastembedEmbedder(argument, path=settings.path)
+        case "http" | "https":
+            from retentive.inference.embedders.remote import open_remote
 
-
-def _open_local(directory: str, settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.onnx import OnnxEmbedder
-
-    return OnnxEmbedder(directory, pooling=settings.pooling)
-
-
-def _open_fastembed(name: str, settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.fastembed import FastembedEmbedder
-
-    return FastembedEmbedder(name, path=settings.path)
-
-
-def _open_remote(url: str, settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.remote import RemoteEmbedder
-
-    if not settings.model:
-        raise Invalid(f"the embedder at {url} needs a model name: set embedder.model or RETENTIVE_EMBEDDER_MODEL")
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return RemoteEmbedder(url, model=settings.model, api_key=key, timeout=settings.timeout, retries=settings.retries)
+            return open_remote(settings)
+    raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
 
 
-_LOADERS: dict[str, Callable[[str, EmbedderSettings], Embedder | None]] = {
-    "memory-small": _open_memory_small,
-    "multilingual": _open_multilingual,
-    "local": _open_local,
-    "fastembed": _open_fastembed,
-    "remote": _open_remote,
-    "none": lambda _argument, _settings: None,
-}
 _NAMES = ("memory-small", "multilingual", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
 
 
@@ -241,8 +222,6 @@ class CachedEmbedder(EmbedderWrapper):
     """
 
     def __init__(self, inner: Embedder, *, size: int = 4096) -> None:
-        if size < 1:
-            raise Invalid(f"the cache of an embedder has a size of at least one text, not {size}")
         super().__init__(inner)
         self._size = size
         self._rows: Rows = OrderedDict()
@@ -283,8 +262,8 @@ class CachedEmbedder(EmbedderWrapper):
         matrix.setflags(write=False)
         return matrix
 
-    def _cached(self, texts: Sequence[str], cache: Rows) -> dict[str, Row]:
-        found: dict[str, Row] = {}
+    def _cached(self, texts: Sequence[str], cache: Rows) -> dict[str, Matrix]:
+        found: dict[str, Matrix] = {}
         with self._lock:
             for text in texts:
                 row = cache.get(text)
@@ -293,7 +272,7 @@ class CachedEmbedder(EmbedderWrapper):
                     found[text] = row
         return found
 
-    def _add(self, texts: Sequence[str], matrix: Matrix, cache: Rows) -> dict[str, Row]:
+    def _add(self, texts: Sequence[str], matrix: Matrix, cache: Rows) -> dict[str, Matrix]:
         # A view of one row would hold the whole matrix of its call in memory for as long as that row is cached.
         rows = {text: row.copy() for text, row in zip(texts, matrix, strict=True)}
         for row in rows.values():

@@ -30,6 +30,8 @@ from retentive.text.splitting import split_text
 if TYPE_CHECKING:
     import httpx2
 
+    from retentive.settings import EmbedderSettings
+
 _MAX_WAIT = 5.0
 _LOCAL = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _PROBE = "dimension"
@@ -56,6 +58,18 @@ class _Transient(Unavailable):
         super().__init__(message)
         self.wait = wait
         self.timed_out = timed_out
+
+
+def open_remote(settings: EmbedderSettings) -> RemoteEmbedder:
+    """Open the embedder at the address that the settings name."""
+    if not settings.model:
+        raise Invalid(
+            f"the embedder at {settings.name} needs a model name: set embedder.model or RETENTIVE_EMBEDDER_MODEL"
+        )
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return RemoteEmbedder(
+        settings.name, model=settings.model, api_key=key, timeout=settings.timeout, retries=settings.retries
+    )
 
 
 class RemoteEmbedder(Embedder):
