@@ -766,7 +766,7 @@ class Engine:
             check_scope(scope)
         as_of_time = to_as_of(as_of)
         current_at = None if include_retired else as_of_time or self.now()
-        wanted = to_filter(since, until, metadata)
+        wanted = to_filter(since, until, metadata, now=self.now())
         return list_memories(
             self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=as_of_time
         )

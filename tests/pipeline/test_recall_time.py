@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from retentive.errors import Invalid
 from tests.conftest import NOW
 
 DINNERS = {"two days ago": 2, "three weeks ago": 21, "in February": 100, "in 2024": 700}
@@ -148,3 +149,24 @@ def test_a_day_is_widened_by_its_blur_if_it_has_no_memory(engine):
 
     assert texts(answer)[0] == "said at noon"
     assert answer.hits[0].relevance == 0.9
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "found"),
+    [
+        ("yesterday", None, {"third"}),
+        ("in May", "two weeks ago", {"first"}),
+        ("2026-05", "2026-05", {"first", "second", "third"}),
+        ("2026", "last week", {"first", "second", "third"}),
+        (None, "2025", set()),
+    ],
+)
+def test_since_and_until_take_phrases_and_until_includes_the_whole_period(diary, since, until, found):
+    answer = diary.recall("first second third", since=since, until=until, limit=0)
+
+    assert {hit.memory.session for hit in answer.hits if hit.memory.session} == found
+
+
+def test_a_phrase_that_is_no_past_time_is_refused_with_an_example(engine):
+    with pytest.raises(Invalid, match=r"2026-05-08.* or as 'last spring', 2025 or 2025-10"):
+        engine.recall("tea", since="next spring")

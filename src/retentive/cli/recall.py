@@ -54,11 +54,11 @@ Exclude = Annotated[
     list[str] | None, typer.Option(help="Leave out the memory with this id. Repeatable.", rich_help_panel=SCOPE)
 ]
 Since = Annotated[
-    str | None, typer.Option(help="Only memories from this date or time on, such as 2026-05-08.", rich_help_panel=SCOPE)
+    str | None, typer.Option(help="Only memories from this time on: 2026-05-08, 'last spring'.", rich_help_panel=SCOPE)
 ]
 Until = Annotated[
     str | None,
-    typer.Option(help="Only memories before this time; a date includes that day.", rich_help_panel=SCOPE),
+    typer.Option(help="Only memories before this time; a date or phrase is included whole.", rich_help_panel=SCOPE),
 ]
 Limit = Annotated[int, typer.Option(min=0, help="Maximum number of hits; 0 returns all that match.")]
 Preset = Annotated[

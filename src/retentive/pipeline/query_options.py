@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import KINDS, Filter, Kind, Model, Query, Scalar, Scope, canonical_id, check_unicode
+from retentive.models import KINDS, Filter, Kind, Model, Period, Query, Scalar, Scope, canonical_id, check_unicode
 from retentive.pipeline.remember import check_metadata, to_time
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
 from retentive.stores.values import Vector
+from retentive.text.temporal import period
 
 ID_LENGTH = 36
 """Characters of the id of a memory."""
@@ -61,6 +62,7 @@ def build_query(
         _check_query(text, limit)
     since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
     unfiltered = since is None and until is None and metadata in (None, {})
+    at = (to_time(now, "now") if now is not None else None) or clock()
     return Query(
         text=text,
         scope=build_scope(
@@ -71,11 +73,11 @@ def build_query(
             kinds=options.get("kinds"),
         ),
         tuning=tuning.current(options.get("tuning")),
-        now=(to_time(now, "now") if now is not None else None) or clock(),
+        now=at,
         limit=int(limit),
         exclude=to_excluded(exclude) if exclude else (),
         vector=None if vector is None else unit_vector(vector, store.model()),
-        filter=Filter() if unfiltered else to_filter(since, until, metadata),
+        filter=Filter() if unfiltered else to_filter(since, until, metadata, now=at),
         as_of=to_as_of(as_of) if as_of is not None else None,
         include_retired=bool(options.get("include_retired", False)),
     )
@@ -138,14 +140,15 @@ def _to_kinds(given: Any) -> tuple[Kind, ...]:
     return tuple(given)
 
 
-def to_filter(since: date | str | None, until: date | str | None, metadata: Mapping[str, Scalar] | None) -> Filter:
-    """A filter from plain values. Times are as in `to_time`; a date is the whole day, so `until` includes it."""
-    start, end = (_to_bound(value, name) for value, name in ((since, "since"), (until, "until")))
-    if end is not None and _is_date(until):
-        try:
-            end += timedelta(days=1)
-        except OverflowError:
-            end = None
+def to_filter(
+    since: date | str | None, until: date | str | None, metadata: Mapping[str, Scalar] | None, *, now: datetime
+) -> Filter:
+    """A filter from plain values. Times are as in `to_time`, or phrases such as "last spring", 2025 or 2025-10.
+
+    A date is the whole day and a phrase the whole period, so `until` includes it.
+    """
+    start, _ = _span(since, "since", now)
+    _, end = _span(until, "until", now)
     if start is not None and end is not None and start >= end:
         raise Invalid("until: must be after since")
     given = {} if metadata is None else metadata
@@ -167,9 +170,36 @@ def to_as_of(value: date | str | None) -> datetime | None:
         return time
 
 
-def _to_bound(value: Any, name: str) -> datetime | None:
+PHRASES = ", or as 'last spring', 2025 or 2025-10"
+"""What else `since` and `until` accept."""
+
+
+def _span(value: Any, name: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The start and the end of a time, a day or a period; no end if it is too late to be stored."""
+    named = _named_period(value, now) if isinstance(value, str) else None
+    if named is not None:
+        return named.start.astimezone(UTC), named.end.astimezone(UTC)
+    start = _to_bound(value, name, also=PHRASES)
+    if start is None or not _is_date(value):
+        return start, start
+    try:
+        return start, start + timedelta(days=1)
+    except OverflowError:
+        return start, None
+
+
+def _named_period(text: str, now: datetime) -> Period | None:
+    """The period that a text which is not in ISO 8601 names."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return period(text, now=now) or period(f"in {text}", now=now)
+    return None
+
+
+def _to_bound(value: Any, name: str, *, also: str = "") -> datetime | None:
     is_day = isinstance(value, date) and not isinstance(value, datetime)
-    time = to_time(value.isoformat() if is_day else value, name)
+    time = to_time(value.isoformat() if is_day else value, name, also=also)
     return None if time is None else time.astimezone(UTC)
 
 

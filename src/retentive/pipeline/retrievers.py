@@ -15,7 +15,7 @@ from retentive.pipeline.scopes import ScopeTest
 from retentive.pipeline.search import RetrieverResult
 from retentive.stores.base import Store
 
-OWN_NAMES = ("semantic", "keyword")
+OWN_NAMES = ("semantic", "keyword", "time")
 
 MOST_UNANSWERED = 4
 """With so many searches that were given up and still run, a retriever is not asked again until one of them ends."""
@@ -60,7 +60,7 @@ class CustomRetrievers:
         names = [retriever.name for retriever in retrievers]
         for name in names:
             if not name or name in OWN_NAMES or names.count(name) > 1:
-                raise Invalid(f"retriever '{name}': each needs a name of its own, other than {' and '.join(OWN_NAMES)}")
+                raise Invalid(f"retriever '{name}': each needs a name of its own, other than {', '.join(OWN_NAMES)}")
         self._retrievers = tuple(retrievers)
         self._store = store
         self._guard = threading.Lock()

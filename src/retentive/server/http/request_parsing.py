@@ -38,6 +38,7 @@ from starlette.exceptions import HTTPException
 from retentive.errors import Cancelled, Invalid
 from retentive.models import MAX_NAME, Kind, Work, current_work
 from retentive.pipeline.judgements import MAX_QUERY
+from retentive.pipeline.query_options import to_filter
 from retentive.pipeline.remember import MAX_TEXT, to_expiry, to_time
 from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
@@ -299,6 +300,14 @@ def _check_time_bound(value: str) -> str:
     return value
 
 
+def _check_period_bound(value: str) -> str:
+    try:
+        to_filter(value, None, None, now=datetime.now(UTC))
+    except Invalid as error:
+        raise ValueError(str(error).removeprefix("since: ")) from None
+    return value
+
+
 def _check_expiry(value: str) -> str:
     try:
         to_expiry(value, now=datetime.now(UTC))
@@ -341,7 +350,8 @@ _DAY_OR_TIME: JsonDict = {
     "anyOf": [{"format": "date"}, {"format": "date-time"}],
     "examples": ["2026-05-08"],
 }
-TimeBound = Annotated[str, AfterValidator(_check_time_bound), Field(max_length=50), WithJsonSchema(_DAY_OR_TIME)]
+_PERIOD_BOUND: JsonDict = {"type": "string", "examples": ["2026-05-08", "last spring"]}
+TimeBound = Annotated[str, AfterValidator(_check_period_bound), Field(max_length=50), WithJsonSchema(_PERIOD_BOUND)]
 AsOf = Annotated[str, AfterValidator(_check_time_bound), WithJsonSchema(_DAY_OR_TIME)]
 
 # Left as text, because a duration is counted from now on.
