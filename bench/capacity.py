@@ -29,22 +29,22 @@ WAL = 64e6
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The average size of a memory."""
+    """The average size of a memory. `payload` is that of its point in the vector index, which has no text."""
 
     dimension: int = 384
     parts: float = 1.2
     text: int = 300
-    fields: int = 450
     terms: int = 25
     m: int = 16
     graphs: int = 2
-    indexes: int = 9
+    indexes: int = 6
+    payload: int = 150
     hot: float = 0.1
 
     @property
     def vectors(self) -> float:
-        """The original vectors, as float32."""
-        return self.parts * self.dimension * 4
+        """The original vectors, in half precision."""
+        return self.parts * self.dimension * 2
 
     def quantised(self, how: Quantisation) -> float:
         """The quantised copies: a byte or a bit per number."""
@@ -56,32 +56,21 @@ class Shape:
         return self.graphs * 2 * self.m * 4
 
     @property
-    def words(self) -> float:
-        """One posting per term: 4 bytes for the id and 4 for the weight."""
-        return self.terms * 8
-
-    @property
     def bookkeeping(self) -> float:
-        """The id mapping in both directions with a version, and an index entry for each filtered or sorted field."""
+        """The id mapping in both directions with a version, and an index entry for each filtered field."""
         return 64 + 50 * self.indexes
-
-    @property
-    def payload(self) -> float:
-        """Text and fields, on disk."""
-        return self.text + self.fields
 
     def ram(self, how: Quantisation, *, on_disk: bool = False) -> float:
         """The RAM for one copy, including the hot part of what is on disk."""
         resident = self.quantised(how) + self.bookkeeping
-        cached = self.payload
-        for part, stays in ((self.vectors, how == "none"), (self.links, not on_disk), (self.words, not on_disk)):
+        cached: float = self.payload
+        for part, stays in ((self.vectors, how == "none"), (self.links, not on_disk)):
             resident, cached = (resident + part, cached) if stays else (resident, cached + part)
         return HEADROOM * (resident + self.hot * cached)
 
     def disk(self, how: Quantisation) -> float:
-        """The disk for one copy; its terms are stored twice, as postings and as the original vector."""
-        terms = self.words + 12 * self.terms
-        everything = self.vectors + self.quantised(how) + self.links + terms + self.bookkeeping + self.payload
+        """The disk for one copy."""
+        everything = self.vectors + self.quantised(how) + self.links + self.bookkeeping + self.payload
         return HEADROOM * everything
 
 
@@ -100,7 +89,7 @@ class Layout:
     def name(self) -> str:
         """The name in a table."""
         where = ", on disk" if self.on_disk else ""
-        return {"none": "float32", "int8": "int8", "binary": "binary"}[self.quantisation] + where
+        return {"none": "float16", "int8": "int8", "binary": "binary"}[self.quantisation] + where
 
     def ram(self, shape: Shape) -> float:
         """The RAM of all copies."""
@@ -159,26 +148,25 @@ class Server:
 def component_table(shape: Shape) -> str:
     """The bytes of one memory, by part."""
     rows = [
-        ("vectors, float32", "parts · d · 4", shape.vectors),
+        ("vectors, float16", "parts · d · 2", shape.vectors),
         ("quantised, int8", "parts · d", shape.quantised("int8")),
         ("quantised, binary", "parts · d / 8", shape.quantised("binary")),
         ("HNSW links", "graphs · 2m · 4", shape.links),
-        ("postings of words", "terms · 8", shape.words),
         ("ids and indexed fields", "64 + 50 · indexes", shape.bookkeeping),
-        ("payload", "text + fields", shape.payload),
-        ("RAM, float32", "1.5 · (vectors + links + words + ids + hot · payload)", shape.ram("none")),
-        ("RAM, int8", "1.5 · (int8 + links + words + ids + hot · (vectors + payload))", shape.ram("int8")),
+        ("payload", "payload", shape.payload),
+        ("RAM, float16", "1.5 · (vectors + links + ids + hot · payload)", shape.ram("none")),
+        ("RAM, int8", "1.5 · (int8 + links + ids + hot · (vectors + payload))", shape.ram("int8")),
         (
             "RAM, int8, on disk",
-            "1.5 · (int8 + ids + hot · (vectors + links + words + payload))",
+            "1.5 · (int8 + ids + hot · (vectors + links + payload))",
             shape.ram("int8", on_disk=True),
         ),
         (
             "RAM, binary, on disk",
-            "1.5 · (binary + ids + hot · (vectors + links + words + payload))",
+            "1.5 · (binary + ids + hot · (vectors + links + payload))",
             shape.ram("binary", on_disk=True),
         ),
-        ("disk, int8", "1.5 · (vectors + int8 + links + words + 12 · terms + ids + payload)", shape.disk("int8")),
+        ("disk, int8", "1.5 · (vectors + int8 + links + ids + payload)", shape.disk("int8")),
     ]
     return _pipes(("of one memory", "formula", "bytes"), ((name, how, f"{size:,.0f}") for name, how, size in rows))
 

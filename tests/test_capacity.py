@@ -26,21 +26,21 @@ def test_the_command_prints_these_tables_and_takes_other_figures():
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
     assert printed().strip() == "\n\n".join(tables(Shape(), LAYOUTS))
-    assert "| 4e8 | binary, on disk | 1 | 245 GB |" in printed(
+    assert "| 4e8 | binary, on disk | 1 | 154 GB |" in printed(
         "--memories", "4e8", "--dimension", "512", "--parts", "1", "--quantisation", "binary", "--on-disk",
-        "--replicas", "1", "--text", "500", "--fields", "0", "--terms", "0", "--indexes", "0",
+        "--replicas", "1", "--payload", "0", "--indexes", "0",
     )  # fmt: skip
 
 
 def test_the_parts_of_a_memory_by_hand():
-    shape = Shape(dimension=100, parts=2, text=10, fields=20, terms=5, m=8, graphs=1, indexes=3, hot=0.5)
+    shape = Shape(dimension=100, parts=2, payload=30, m=8, graphs=1, indexes=3, hot=0.5)
 
-    assert (shape.vectors, shape.quantised("int8"), shape.quantised("binary")) == (800, 200, 25)
-    assert (shape.links, shape.words, shape.bookkeeping, shape.payload) == (64, 40, 214, 30)
-    assert shape.ram("none") == 1.5 * (800 + 64 + 40 + 214 + 0.5 * 30)
-    assert shape.ram("int8") == 1.5 * (200 + 64 + 40 + 214 + 0.5 * (800 + 30))
-    assert shape.ram("int8", on_disk=True) == 1.5 * (200 + 214 + 0.5 * (800 + 64 + 40 + 30))
-    assert shape.disk("binary") == 1.5 * (800 + 25 + 64 + 40 + 60 + 214 + 30)
+    assert (shape.vectors, shape.quantised("int8"), shape.quantised("binary")) == (400, 200, 25)
+    assert (shape.links, shape.bookkeeping, shape.payload) == (64, 214, 30)
+    assert shape.ram("none") == 1.5 * (400 + 64 + 214 + 0.5 * 30)
+    assert shape.ram("int8") == 1.5 * (200 + 64 + 214 + 0.5 * (400 + 30))
+    assert shape.ram("int8", on_disk=True) == 1.5 * (200 + 214 + 0.5 * (400 + 64 + 30))
+    assert shape.disk("binary") == 1.5 * (400 + 25 + 64 + 214 + 30)
     assert Server(shape, page=1).index == 2 * (2 * 100 + 8 + 6 * 16 + 60)
 
 

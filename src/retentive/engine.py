@@ -129,11 +129,13 @@ class Engine:
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
         create: bool = True,
+        vectors: str | None = None,
         retrievers: Sequence[Retriever] = (),
     ) -> Engine:
         """Open an engine on the store at this path or address.
 
-        A store that does not exist is created, or `NotFound` is raised if `create` is False. `retrievers` search beside
+        A store that does not exist is created, or `NotFound` is raised if `create` is False. `vectors` is the address
+        of an index of its vectors. `retrievers` search beside
         the keyword and the semantic retriever.
         What is not given comes from the environment, then the config file, then the defaults.
         """
@@ -143,11 +145,12 @@ class Engine:
         name = embedder if isinstance(embedder, str) else None
         address = None if store is None else os.fspath(store)
         settings = load_settings(
-            {"store": address, "embedder": name, "profile": profile, "tuning": tuning}, config=config
+            {"store": address, "vectors": vectors, "embedder": name, "profile": profile, "tuning": tuning},
+            config=config,
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create, vectors=settings.vectors),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
             judge=LocalJudge(),
             retrievers=retrievers,

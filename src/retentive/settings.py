@@ -150,6 +150,11 @@ class Settings(LazyModel):
         default_factory=default_store,
         description="Where the memories are: the path of a file, or an address such as postgresql://…",
     )
+    vectors: str | None = field(
+        default=None,
+        description="An index of the store's vectors on a Qdrant server: qdrant+http://host:6333/prefix or "
+        "qdrant+https://…. Without one the store searches by itself.",
+    )
     profile: str = field(default="default", min_length=1, description="The profile to work in, if none is given.")
     busy_seconds: float = field(
         default=60.0,

@@ -10,6 +10,7 @@ import sys
 ATTACKS = (
     "kill",
     "kill_postgres",
+    "kill_index",
     "forgotten",
     "concurrency",
     "fuzz",

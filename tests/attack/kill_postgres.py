@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from collections.abc import Callable
 from itertools import count
 from time import sleep
 
@@ -31,8 +32,8 @@ SETTINGS = "fsync = on\nfull_page_writes = on\n"
 class Load:
     """Threads that write until they are stopped, each with an engine of its own."""
 
-    def __init__(self, address: str, expected: Expected, run: Run, number: int) -> None:
-        self._address, self._expected, self._run = address, expected, run
+    def __init__(self, open_engine: Callable[[], Engine], expected: Expected, run: Run, number: int) -> None:
+        self._open_engine, self._expected, self._run = open_engine, expected, run
         self._guard, self._stopped = threading.Lock(), threading.Event()
         self.written = threading.Semaphore(0)
         self.errors: Counter[str] = Counter()
@@ -52,7 +53,7 @@ class Load:
     def _write(self, seed: float, first: int) -> None:
         writer = Writer(seed, first)
         try:
-            with Engine(open_store(self._address), TextVectors()) as engine:
+            with self._open_engine() as engine:
                 for number in count():
                     if self._stopped.is_set():
                         return
@@ -107,7 +108,7 @@ def attack(run: Run) -> None:
 
 def kill_once(server: Server, address: str, expected: Expected, run: Run, number: int) -> None:
     """Kill and restart the server while threads write, then compare."""
-    load = Load(address, expected, run, number)
+    load = Load(lambda: Engine(open_store(address), TextVectors()), expected, run, number)
     try:
         for _ in range(run.dice.randrange(10, 60)):
             load.written.acquire(timeout=30)

@@ -51,7 +51,7 @@ EXIT_CODES: dict[type[RetentiveError], int] = {
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
-_WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
+_WITH_VALUE = ("--store", "--vectors", "--profile", "--embedder", "--config")
 _FLAGS = ("--json", "--full")
 _PERSON = re.compile(r"--profile[ =][^ =]+=.*", re.DOTALL)
 """`--profile NAME=ID`, which is an option of `retentive import` itself."""
@@ -94,6 +94,7 @@ class Common:
     """The values of the common options."""
 
     store: str | None = None
+    vectors: str | None = None
     profile: str | None = None
     embedder: str | None = None
     config: str | None = None
@@ -108,7 +109,7 @@ class Common:
         """
         from retentive.engine import Engine
 
-        options: dict[str, Any] = {"embedder": self.embedder, "profile": self.profile, "config": self.config}
+        options = {name: getattr(self, name) for name in ("vectors", "embedder", "profile", "config")}
         try:
             return Engine.open(self.store, **options, create=missing == "create")
         except NotFound:
@@ -180,6 +181,13 @@ def common_options(
         str | None,
         typer.Option(help="Path of the store, or its address: postgresql://…", envvar="RETENTIVE_STORE"),
     ] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            help="Index of the store's vectors on a Qdrant server: qdrant+http://host:6333/prefix",
+            envvar="RETENTIVE_VECTORS",
+        ),
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[
         str | None,
@@ -196,7 +204,7 @@ def common_options(
 ) -> None:
     """Memory for AI agents: keyword and semantic search, fused, explained and tunable."""
     del version  # its callback prints it
-    ctx.obj = Common(store, profile, embedder, config, json, full)
+    ctx.obj = Common(store, vectors, profile, embedder, config, json, full)
     set_common(ctx.obj)
     if ctx.invoked_subcommand is None:
         from retentive.cli.home import home

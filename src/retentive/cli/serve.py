@@ -61,8 +61,8 @@ def serve(
         check_workers(settings)
         check_tokens(engine, settings.server)
     # The store is closed here: each worker opens it.
-    arguments = {"store": given.store, "embedder": given.embedder, "profile": given.profile, "config": given.config}
-    serve_with_workers(settings, arguments, started=started)
+    names = ("store", "vectors", "embedder", "profile", "config")
+    serve_with_workers(settings, {name: getattr(given, name) for name in names}, started=started)
 
 
 def _server_settings(settings: Settings, **given: Any) -> Settings:

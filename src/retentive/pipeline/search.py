@@ -197,7 +197,7 @@ def search(
         semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=vector.failure)
     elif vector is not None:
         elapsed = laps.get("semantic", 0.0) + laps.setdefault("embed", 0.0)
-        semantic = _result("semantic", tuning.semantic_weight, read, elapsed)
+        semantic = replace(_result("semantic", tuning.semantic_weight, read, elapsed), note=read.note)
     if by_words:
         keyword = _result("keyword", tuning.keyword_weight, read, laps.get("keyword", 0.0))
         if semantic.candidates and not informative_terms(query.text):

@@ -6,13 +6,14 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Damage, Repair, SetAside
+from retentive.stores.external_index import ExternalIndex, Outbox
 from retentive.stores.values import (
     Backup,
     Compaction,
@@ -256,6 +257,13 @@ class KeyValue(Protocol):
 
 class VectorModels(Protocol):
     """Which model made the vectors, and the change to another one."""
+
+    index: ExternalIndex
+    """The index of the vectors. `check` compares it with the store, and `repair` mends it."""
+
+    def use_index(self, open_index: Callable[[Outbox], ExternalIndex]) -> None:
+        """Use an index of the vectors from now on. `Invalid` if the store cannot have one."""
+        ...
 
     def model(self) -> Model | None:
         """Return the model whose vectors are searched; None before the first vector."""

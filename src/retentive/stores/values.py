@@ -143,7 +143,8 @@ class SearchResult:
     `neighbours` has the memories before and after, by id. `vectors` are those of the first parts. `retired` are
     memories that are not current, `damaged` those that would have been returned if they were not damaged. `model` is
     that of the vectors; `size` is how many memories the profile has, or all profiles, where the store counts them
-    together. `stages` has the milliseconds of each part.
+    together. `stages` has the milliseconds of each part. `note` is for the user: why an index of the vectors was not
+    used.
     """
 
     candidates: Mapping[str, Sequence[Candidate]]
@@ -156,6 +157,7 @@ class SearchResult:
     model: Model | None
     size: int
     stages: Mapping[str, float]
+    note: str = ""
 
 
 class StageTimer:

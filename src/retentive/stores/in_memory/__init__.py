@@ -15,6 +15,7 @@ from typing import TypeVar
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Repair, Undamaged
+from retentive.stores.external_index import ExternalIndex, NoIndex, Outbox
 from retentive.stores.in_memory.catalogue import InMemoryCatalogue
 from retentive.stores.in_memory.entries import (
     Entry,
@@ -58,6 +59,7 @@ class InMemoryStore(Writes[str, NamedPlace], InMemoryCatalogue, Undamaged):
 
     def __init__(self) -> None:
         super().__init__()
+        self.index: ExternalIndex = NoIndex()
         self._values: dict[str, str] = {}
         self.requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self.all_judgements: dict[_JudgementKey, Judgement] = {}
@@ -69,6 +71,9 @@ class InMemoryStore(Writes[str, NamedPlace], InMemoryCatalogue, Undamaged):
         self, folder: Path | None = None, *, at: datetime, keep: int | None = None, progress: Progress = no_progress
     ) -> Backup:
         raise Invalid("a store in memory has no file to back up; export it: retentive export FILE --everything")
+
+    def use_index(self, open_index: Callable[[Outbox], ExternalIndex]) -> None:
+        raise Invalid("a store in memory has no index of its vectors on a server")
 
     def close(self) -> None:
         """Do nothing: there are no files and no connections."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from retentive.errors import Invalid
 from retentive.models import Memory, Scope
 from retentive.stores.damage import Damage, Repair, SetAside, damage_sentences
+from retentive.stores.external_index import ExternalIndex, NoIndex, Outbox
 from retentive.stores.postgres import memories as table
 from retentive.stores.postgres import validity
 from retentive.stores.postgres.address import parse_address
@@ -21,6 +22,7 @@ from retentive.stores.postgres.connections import Connections, Reader, execute_o
 from retentive.stores.postgres.maintenance import Maintenance, find_problems
 from retentive.stores.postgres.memories import VectorTables
 from retentive.stores.postgres.migrations import migrate
+from retentive.stores.postgres.outbox import PostgresOutbox
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
@@ -72,8 +74,14 @@ class PostgresStore(Writes[int, ScopeIds], CatalogueTables, KeyValueTable, Judge
             self._connections.close()
             raise
         self._connections.is_open = True
+        self.index: ExternalIndex = NoIndex()
+
+    def use_index(self, open_index: Callable[[Outbox], ExternalIndex]) -> None:
+        self.index = open_index(PostgresOutbox(self._connections))
+        self._maintenance.creates_hnsw = False
 
     def close(self) -> None:
+        self.index.close()
         self._maintenance.close()
         self._connections.close()
 
@@ -87,11 +95,13 @@ class PostgresStore(Writes[int, ScopeIds], CatalogueTables, KeyValueTable, Judge
             texts = damage_sentences(damaged, unreadable_remedy="correct these rows in the database")
             return [*texts, *find_problems(connection)]
 
-        return self._connections.read(work, primary=True)
+        return [*self._connections.read(work, primary=True), *self.index.problems()]
 
     def search(self, request: SearchRequest) -> SearchResult:
         with closing(Reader(self._connections)) as reader:
-            search = PostgresSearch(reader, request, preselector=self._preselector, maintenance=self._maintenance)
+            search = PostgresSearch(
+                reader, request, preselector=self._preselector, maintenance=self._maintenance, index=self.index
+            )
             result = search.run()
         self._model = result.model
         return result
@@ -168,7 +178,9 @@ class PostgresStore(Writes[int, ScopeIds], CatalogueTables, KeyValueTable, Judge
         return self._connections.read(work)
 
     def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
-        return self._connections.write(repair)
+        done = self._connections.write(repair)
+        self.index.mend()
+        return done
 
     def compact(self, *, progress: Progress = no_progress) -> Compaction:
         before = self.stats().bytes

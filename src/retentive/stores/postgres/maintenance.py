@@ -66,6 +66,7 @@ class Maintenance:
     def __init__(self, connections: Connections, preselector: Bm25Preselector) -> None:
         self._connections = connections
         self._preselector = preselector
+        self.creates_hnsw = True  # an index on another server takes its place
         self._guard = threading.Lock()
         self._timer: threading.Timer | None = None
         self._first_scheduled = 0.0
@@ -118,7 +119,8 @@ class Maintenance:
                 for (name,) in connection.execute(_SQL("unusable_indexes"), (INDEX,)).fetchall():
                     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
                 _delete_retired_vectors(connection)
-                _create_hnsw_indexes(connection)
+                if self.creates_hnsw:
+                    _create_hnsw_indexes(connection)
                 self._preselector.create_index(connection)
             finally:
                 if not connection.closed:

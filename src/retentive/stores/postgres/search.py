@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import errors
 
 from retentive.models import Candidate, Memory
 from retentive.stores.damage import Damage
+from retentive.stores.external_index import ExternalIndex, NearestRequest, StoredModel
 from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.connections import Reader, Rows
@@ -26,6 +27,7 @@ from retentive.stores.postgres.search_statements import (
     validity,
 )
 from retentive.stores.postgres.search_stats import (
+    IDENTITY,
     ActiveModel,
     Bm25Extension,
     ResolvedScope,
@@ -77,12 +79,15 @@ class PostgresSearch:
         *,
         preselector: Bm25Preselector,
         maintenance: maintenance.Maintenance,
+        index: ExternalIndex,
     ) -> None:
         self._reader = reader
         self._request = request
         self._query = request.query
         self._preselector = preselector
         self._maintenance = maintenance
+        self._index = index
+        self._note = ""
         self._stats = read_search_stats(reader.execute, request.query.scope, request.query.text)
         self._vector: Vector | None = None
         self._damaged: list[Damage] = []
@@ -113,6 +118,7 @@ class PostgresSearch:
             model,
             self._stats.profile_memories,
             timer.laps,
+            self._note,
         )
 
     def _read(self, request: SearchRequest) -> _Found:
@@ -187,16 +193,51 @@ class PostgresSearch:
         """Return the part of the statement that ranks by the vector, and its parameters."""
         if request.kind is not None:
             scope = replace(scope, kinds=[KIND_NUMBERS[request.kind]])
-        if not active.indexed and is_large(scope):
-            self._maintenance.schedule()
         exclude = list(self._query.exclude)
         filtered, values = filter_condition(self._query.filter)
         current, at = validity(self._query, self._stats, CURRENT_VECTOR, retired=retired)
         limit, depth = request.semantic, max(request.semantic, request.depth)
+        # With a filter the scope is searched here: the index does not have what it reads.
+        most, micros = depth + len(exclude), at.get("current_at")
+        proposed = None if filtered else self._proposed(active, scope, most, micros, retired=retired)
+        if proposed is None and not active.indexed and is_large(scope):
+            self._maintenance.schedule()
         near = nearest_part(
-            active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered, current=current
+            active,
+            scope,
+            limit=limit,
+            depth=depth,
+            excluding=bool(exclude),
+            filtered=filtered,
+            current=current,
+            proposed=proposed is not None,
         )
-        return near, {**values, **at, **scope.parameters, "exclude": exclude}
+        return near, {**values, **at, **scope.parameters, "exclude": exclude, "proposed": proposed}
+
+    def _proposed(
+        self, active: ActiveModel, scope: ResolvedScope, limit: int, current_at: int | None, *, retired: bool
+    ) -> list[int] | None:
+        """The keys among which the nearest are, by the external index; None if it has no answer."""
+        request = NearestRequest(
+            StoredModel(active.id, active.model),
+            cast("Vector", self._vector),
+            limit,
+            scope.profile,
+            projects=scope.projects,
+            sessions=scope.sessions,
+            kinds=scope.kinds,
+            identity=IDENTITY if scope.shared else None,
+            outside_projects=scope.outside_projects,
+            current_at=current_at,
+            retired=retired,
+        )
+        proposal = self._index.propose(request, self._waiting)
+        self._note = proposal.note or self._note
+        return None if proposal.keys is None else list(proposal.keys)
+
+    def _waiting(self, limit: int) -> list[int]:
+        statement = b"SELECT memory FROM vector_changes LIMIT %(limit)s"
+        return [key for (key,) in self._reader.execute(statement, {"limit": limit})]
 
     def _comparable_model(self) -> ActiveModel | None:
         """Return the active model if its vectors can be compared with that of the query."""

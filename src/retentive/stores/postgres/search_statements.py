@@ -160,8 +160,9 @@ def nearest_part(
     excluding: bool,
     filtered: str = "",
     current: str = "",
+    proposed: bool = False,
 ) -> str:
-    """Return the part of a statement that selects the nearest memories with their scores.
+    """Return the part of a statement that selects the nearest memories with their scores, or those of the `proposed`.
 
     With a filter the scope is searched exactly: a scan of the index could end before it finds a memory that matches.
     """
@@ -170,7 +171,11 @@ def nearest_part(
     exclusion = (f"AND memory <> ALL ({excluded})" if excluding else "") + current
     if filtered:
         exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608 - our text
+    if proposed:
+        exclusion += " AND memory = ANY (%(proposed)s::bigint[])"
     parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
+    if proposed:
+        return SQL.text("nearest_few", near_in_scope=SQL.text("near_in_scope", **parts))
     per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
     scanned = round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0)))
     if filtered or not active.indexed or not is_large(scope):

@@ -14,14 +14,17 @@ import numpy.typing as npt
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.damage import Damage
+from retentive.stores.external_index import ExternalIndex, NearestRequest, StoredModel
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
 from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
+    IDENTITY,
     INDEXED_ROWS,
     TERMS,
     IndexState,
     Keys,
     Postings,
+    ResolvedScope,
     common_keys,
     count_memories,
     fetch_json,
@@ -30,6 +33,7 @@ from retentive.stores.sqlite.memory_table import (
     read_rows,
     resolve,
 )
+from retentive.stores.sqlite.outbox import waiting_keys
 from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.stores.values import Neighbours, SearchRequest, SearchResult, StageTimer, Vector
@@ -103,8 +107,11 @@ class SqliteSearch:
         vector_index: Callable[[StoreState], VectorIndex | None],
         dated_keys: Callable[[apsw.Connection, StoreState], DatedKeys],
         postings: Postings,
+        external: ExternalIndex,
     ) -> None:
         self._connection = connection
+        self._external = external
+        self._note = ""
         self._postings = postings
         self._query = query
         self._open_index = vector_index
@@ -159,6 +166,7 @@ class SqliteSearch:
             self._state.model,
             self._profile_totals[0],
             timer.laps,
+            self._note,
         )
 
     def _keyword_candidates(self, limit: int, kind: Kind | None) -> list[Candidate]:
@@ -171,23 +179,53 @@ class SqliteSearch:
     def _nearest(self, vector: Vector, request: SearchRequest) -> tuple[list[Candidate], list[float]]:
         """The nearest memories, and the best scores down to a depth."""
         limit, kind = request.semantic, request.kind
-        if self._scope is None or self._index is None:
+        if self._scope is None:
             return [], []
         scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
-        retired = self._retired
-        best = self._index.search(
-            self._connection,
-            vector,
-            scope,
-            limit=max(limit, request.depth),
-            exclude=self._excluded,
-            only=self._filtered,
-            keep=None if retired is None else lambda keys: ~retired.among(keys),
-            approximate=request.approximate,
-        )
+        best = self._search_vectors(vector, scope, max(limit, request.depth), approximate=request.approximate)
         self._semantic.update(best)
         keys = self._load([key for key, _ in best[:limit]])
         return [Candidate(self._memories[key], self._semantic[key]) for key in keys], [score for _, score in best]
+
+    def _search_vectors(
+        self, vector: Vector, scope: ResolvedScope, limit: int, *, retired: bool = False, approximate: bool = False
+    ) -> list[tuple[int, float]]:
+        """The keys and scores of the nearest memories that are current, or of those that are not."""
+        outdated = self._retired
+        if self._index is None:
+            return []
+        return self._index.search(
+            self._connection,
+            vector,
+            scope,
+            limit=limit,
+            exclude=self._excluded,
+            only=self._proposed(vector, scope, limit, retired=retired) if self._filtered is None else self._filtered,
+            keep=None if outdated is None else outdated.among if retired else lambda keys: ~outdated.among(keys),
+            approximate=approximate,
+        )
+
+    def _proposed(self, vector: Vector, scope: ResolvedScope, limit: int, *, retired: bool) -> Keys | None:
+        """The keys among which the nearest are, by the external index; None if it has no answer."""
+        model, containers = self._state.model, scope.containers
+        if model is None or self._state.model_id is None:
+            return None
+        request = NearestRequest(
+            StoredModel(self._state.model_id, model),
+            vector,
+            limit + len(self._excluded),
+            scope.profile,
+            projects=None if containers is None else containers.projects,
+            sessions=None if containers is None else containers.sessions,
+            kinds=scope.kinds,
+            identity=IDENTITY if scope.shares_identity else None,
+            outside_projects=scope.outside_projects,
+            current_at=self._current_at,
+            retired=retired,
+        )
+        proposal = self._external.propose(request, partial(waiting_keys, self._connection))
+        self._note = proposal.note or self._note
+        return None if proposal.keys is None else np.array(proposal.keys, np.int64)
 
     def _neighbours(self, ids: Sequence[str]) -> dict[str, Neighbours]:
         keys = {key: id for id, key in self._resolve(ids).items()}
@@ -217,17 +255,8 @@ class SqliteSearch:
             scores: Mapping[int, float] = {}
             if retriever == "keyword":
                 scores = self._keyword_scores(self._read_terms(self._retired_matches))
-            elif self._index is not None and self._scope and self._vector is not None:
-                nearest = self._index.search(
-                    self._connection,
-                    self._vector,
-                    self._scope,
-                    limit=limit,
-                    exclude=self._excluded,
-                    only=self._filtered,
-                    keep=retired.among,
-                )
-                scores = dict(nearest)
+            elif self._scope and self._vector is not None:
+                scores = dict(self._search_vectors(self._vector, self._scope, limit, retired=True))
             least = best[limit - 1].score if len(best) >= limit else float("-inf")
             above = sorted((key for key in scores if scores[key] >= least), key=lambda key: (-scores[key], key))
             found |= dict.fromkeys(above[:limit])

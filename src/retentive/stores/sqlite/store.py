@@ -13,6 +13,7 @@ import apsw
 
 from retentive.models import Memory, Model, Scope
 from retentive.stores.damage import Damage, Repair, SetAside
+from retentive.stores.external_index import ExternalIndex, NoIndex, Outbox
 from retentive.stores.rules import is_within, no_store, parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
@@ -28,6 +29,7 @@ from retentive.stores.sqlite.batches import FIRST_BATCH, batches
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import Postings, resolve
+from retentive.stores.sqlite.outbox import SqliteOutbox
 from retentive.stores.sqlite.row_changes import keyword_entries, remove_rows
 from retentive.stores.sqlite.search import SqliteSearch, StoreState, read_state, terms_with_prefix
 from retentive.stores.sqlite.space import compact, tidy
@@ -74,8 +76,14 @@ class SqliteStore(Writes[int, ScopeIds]):
         self._index: VectorIndex | None = None
         self._dated: validity.DatedKeys | None = None
         self._postings = Postings()
+        self.index: ExternalIndex = NoIndex()
+
+    def use_index(self, open_index: Callable[[Outbox], ExternalIndex]) -> None:
+        if not self._connections.read_only:  # the index could not be kept up to date
+            self.index = open_index(SqliteOutbox(self._connections))
 
     def close(self) -> None:
+        self.index.close()
         self._connections.close()
 
     def in_place(self) -> bool:
@@ -93,7 +101,9 @@ class SqliteStore(Writes[int, ScopeIds]):
 
     def search(self, request: SearchRequest) -> SearchResult:
         with self._connections.snapshot() as connection:
-            search = SqliteSearch(connection, request.query, self._vector_index, self._dated_keys, self._postings)
+            search = SqliteSearch(
+                connection, request.query, self._vector_index, self._dated_keys, self._postings, self.index
+            )
             return search.run(request)
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
@@ -353,7 +363,8 @@ class SqliteStore(Writes[int, ScopeIds]):
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
-            return [*integrity.permission_problems(self.path), *integrity.problems(connection)]
+            found = [*integrity.permission_problems(self.path), *integrity.problems(connection)]
+        return [*found, *self.index.problems()]
 
     def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
         found: list[Damage] = []
@@ -365,6 +376,7 @@ class SqliteStore(Writes[int, ScopeIds]):
         with self._write() as connection:
             done = repair.repair(connection, at=at)
         self._connections.truncate_log()
+        self.index.mend()
         return done
 
     def compact(self, *, progress: Progress = no_progress) -> Compaction:

@@ -367,8 +367,8 @@ def switch(connection: apsw.Connection, model: Model, *, without: frozenset[int]
         return False
     id = register(connection, model)
     first, end = id << MODEL_SHIFT, (id + 1) << MODEL_SHIFT
+    connection.execute("UPDATE state SET active_model = ?", (id,))
+    connection.execute("DELETE FROM models WHERE id <> ?", (id,))  # first, so that no trigger notes its vectors
     connection.execute("DELETE FROM vectors WHERE slot < ? OR slot >= ?", (first, end))
     connection.execute("DELETE FROM blocks WHERE model <> ?", (id,))
-    connection.execute("UPDATE state SET active_model = ?", (id,))
-    connection.execute("DELETE FROM models WHERE id <> ?", (id,))
     return True
