@@ -84,7 +84,7 @@ static Layer layer(int hidden, int smoothed)
 
 static void check_bert(void)
 {
-    static const int sizes[][5] = {{1}, {TOKENS}, {17, 33, 64, 13}};
+    static const int sizes[][5] = {{1}, {130}, {17, 33, 64, 13}};
     const Layer layers[LAYERS] = {layer(HIDDEN, 1), layer(STEP, 0)};
     const Model model = {bytes(WORDS * WIDTH, 127), floats(WORDS, .001f, .01f), floats(TOKENS * WIDTH, -.2f, .2f),
                          floats(2 * WIDTH, -.2f, .2f), norm(), layers, LAYERS, WORDS};
