@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import qdrant_edge as edge
 
+from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.models import Query, Scope
 from retentive.pipeline.recall import INLINE, recall
@@ -21,6 +22,7 @@ from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.qdrant import index as qdrant
 from retentive.stores.qdrant.address import parse_address
 from retentive.stores.values import Record
+from tests.compass import Compass
 from tests.stores import postgres_server
 from tests.stores.build import MODEL, NOW, OTHER, embedded, id_of, memory, rows, vector
 from tests.stores.qdrant_server import ENDPOINTS, QdrantServer, run_server
@@ -289,6 +291,15 @@ def test_a_process_that_ends_before_it_has_settled_leaves_the_changes(
     assert opened().index.follow() == 0
     assert points(server) == [7]
     assert store.check() == []
+
+
+def test_reembed_brings_the_index_up_to_date(server: QdrantServer, opened: Opened):
+    store = opened()
+    store.add([Record(memory(number, "tea")) for number in range(1, 4)], model=None)
+
+    assert Engine(store, Compass()).embeddings.reembed() == 3
+
+    assert points(server) == [3]
 
 
 def test_two_stores_on_one_server_do_not_mix(server: QdrantServer, tmp_path: Path):

@@ -134,7 +134,7 @@ class Embeddings:
 
         Each batch is durable, so it can be interrupted at any time and continues where it stopped. Until the last
         memory is embedded, the old vectors are searched. `refused` is called with the id of each memory whose text the
-        embedder does not accept; the keyword retriever still finds it.
+        embedder does not accept; the keyword retriever still finds it. An index of the vectors is brought up to date.
         """
         embedder = self.embedder()
         if embedder is None:
@@ -151,6 +151,7 @@ class Embeddings:
                 if (unembedded and len(unembedded) == self._store.stats().memories) or self._store.switch_model(
                     embedder.model, without=skipped
                 ):
+                    self._store.index.follow()
                     return done
                 if looked_again:
                     raise Damaged("some memories without a vector are damaged; run: retentive doctor --repair")
