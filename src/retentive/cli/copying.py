@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +16,9 @@ from retentive.stores import open_store
 
 if TYPE_CHECKING:
     from retentive.stores.base import Store
-    from retentive.transfer.copying import CopyOptions, CopyResult, SearchSimilarity, Verification
+    from retentive.transfer.copying import CopyOptions, CopyResult, Verification
 
 _LISTED = 20
-_EXACT = ("", "sqlite", "memory")
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
 
 
@@ -31,9 +29,6 @@ def copy(
         str, typer.Argument(metavar="TO", help="Path or address of the copy; created if it does not exist.")
     ],
     into: Annotated[bool, typer.Option("--into", help="Add to a store that already has other memories.")] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Update an earlier copy of FROM; delete what FROM no longer has.")
-    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the two stores without copying.")] = False,
     without_vectors: Annotated[
         bool, typer.Option("--without-vectors", help="Do not copy vectors; retentive reembed creates them.")
@@ -41,18 +36,17 @@ def copy(
     with_tokens: Annotated[
         bool, typer.Option("--with-tokens", help="Copy API tokens, so that they also give access to TO.")
     ] = False,
-    sample: Annotated[int, typer.Option(min=0, max=1000, help="Number of recalls to compare at the end.")] = 20,
 ) -> None:
     """Copy a store to another one, and verify that the two are equal.
 
     Ids, times, sessions, use, vectors, judgements and settings are copied. FROM is only read. An interrupted copy
-    continues where it stopped when it is run again.
+    continues when it is run again.
     """
     from retentive.transfer.copying import CopyOptions
 
     if _canonical(source) == _canonical(target):
         raise Invalid("FROM and TO are the same store; give another one to copy to")
-    options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
+    options = CopyOptions(into, not without_vectors, with_tokens)
     seconds = load_settings(config=common(ctx).config).busy_seconds
     copied, verified = _copy(source, target, options, copies=not verify, busy_seconds=seconds)
     value = {
@@ -85,14 +79,9 @@ def _copy(
             with progress("copying", total=ours.stats().memories) as advance:
                 copied = copy_store(ours, theirs, name=display_address(source), options=options, progress=advance)
         with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
-            similarity = _similarity(source, target)
-            verified = verify_stores(
-                ours, theirs, options=options, now=datetime.now(UTC), similarity=similarity, progress=advance
-            )
-        if copied is not None:
-            # A store with other memories is no copy, so a later run has nothing to continue.
-            complete = options.into or (verified.agrees and not copied.conflicts)
-            finish_copy(theirs, complete=complete, copy=not options.into, now=datetime.now(UTC))
+            verified = verify_stores(ours, theirs, options=options, progress=advance)
+        if copied is not None and (options.into or verified.agrees):
+            finish_copy(theirs)
     return copied, verified
 
 
@@ -122,11 +111,6 @@ def display_address(address: str) -> str:
     return _canonical(address) if _file(address) is not None else public_address(address)
 
 
-def _similarity(source: str, target: str) -> SearchSimilarity:
-    kinds = {address.partition("://")[0] if "://" in address else "" for address in (source, target)}
-    return "identical" if kinds <= set(_EXACT) else "same-scores"
-
-
 def _print_copy(value: dict[str, Any], copied: CopyResult | None, verified: Verification) -> None:
     from retentive.cli import show
 
@@ -148,8 +132,13 @@ def _print_copy(value: dict[str, Any], copied: CopyResult | None, verified: Veri
     if verified.agrees and not (copied and copied.conflicts):
         show.print_line("the two stores agree")
     else:
-        hint = " Run it again to copy what was added meanwhile." if copied else ""
-        show.print_line(f"the two stores do not agree.{hint}")
+        show.print_line("the two stores do not agree")
+        if copied:
+            show.print_line(
+                "Run it again to copy what was added meanwhile. If something was changed or forgotten meanwhile, "
+                "copy to a new store while nothing uses FROM.",
+                style="dim",
+            )
 
 
 def _shorten(figure: str) -> str:
@@ -158,11 +147,8 @@ def _shorten(figure: str) -> str:
 
 
 def _copy_lines(copied: CopyResult) -> list[str]:
-    before = f" after {copied.resumed:,} of an earlier run" if copied.resumed else ""
     counts = (counted(copied.judgements, "judgement"), counted(copied.settings, "setting"))
-    lines = [f"{counted(copied.memories, 'memory')}{before}, {', '.join(counts)} copied"]
-    if copied.changed or copied.forgotten:
-        lines.append(f"{copied.changed:,} changed, {copied.forgotten:,} forgotten")
+    lines = [f"{counted(copied.memories, 'memory')}, {', '.join(counts)} copied"]
     if copied.existing:
         lines.append(f"{counted(copied.existing, 'memory')} existed in TO")
     if copied.target_kept:

@@ -12,7 +12,6 @@ from retentive.stores.values import Judgement, Record
 from retentive.transfer.copying import (
     CopyOptions,
     CopyResult,
-    SearchSimilarity,
     Verification,
     copy_store,
     finish_copy,
@@ -87,14 +86,14 @@ def copied(
     target: Store,
     *,
     name: str = "source",
-    similarity: SearchSimilarity = "identical",
-    **options: bool | int,
+    **options: bool,
 ) -> Result:
     """A copy from its beginning, or from where it was broken off, to its end, as the command line makes it."""
-    chosen = CopyOptions(**options)  # type: ignore[arg-type]
+    chosen = CopyOptions(**options)
     done = copy_store(source, target, name=name, options=chosen)
-    found = verify_stores(source, target, options=chosen, now=NOW, similarity=similarity)
-    finish_copy(target, complete=chosen.into or (found.agrees and not done.conflicts), copy=not chosen.into, now=NOW)
+    found = verify_stores(source, target, options=chosen)
+    if chosen.into or found.agrees:
+        finish_copy(target)
     return done, found
 
 

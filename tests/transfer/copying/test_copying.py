@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from retentive.stores import open_store
 from retentive.stores.base import Store
 from retentive.stores.values import Record
 from retentive.transfer.copying import CopyOptions, copier, copy_store, verify_stores
-from retentive.transfer.copying.checkpoint import CHECKPOINT
-from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
+from retentive.transfer.copying.copier import UNFINISHED
+from tests.stores.build import MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
 from tests.stores.openers import OPENERS
 from tests.transfer.copying.build import copied, fill, judgement, records, verdicts
 
@@ -80,14 +79,14 @@ def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
     fill(source, 50)
     before = seen(source)
 
-    done, verified = copied(source, target, sample=8)
+    done, verified = copied(source, target)
 
     assert verified.agrees, verified
     assert (done.memories, done.judgements, done.settings, done.conflicts) == (50, 8, 2, ())
     assert seen(target) == seen(source) == before
     assert saved_parameters(target) == {"keyword_weight": 1.1}
     assert history(target) == history(source)
-    assert target.get_value(CHECKPOINT.prefix) is None
+    assert target.get_value(UNFINISHED) is None
 
 
 def test_a_copy_of_a_copy_has_the_same_checksums(open_one):
@@ -98,7 +97,7 @@ def test_a_copy_of_a_copy_has_the_same_checksums(open_one):
     _, verified = copied(middle, last)
 
     sums = {check.name: check.target for check in verified.checks}
-    again = verify_stores(source, last, options=CopyOptions(), now=NOW)
+    again = verify_stores(source, last, options=CopyOptions())
     assert again.agrees
     assert {check.name: check.source for check in again.checks if len(check.source) == 32} == {
         name: figure for name, figure in sums.items() if len(figure) == 32
@@ -110,7 +109,6 @@ def test_an_empty_store_is_copied_into_an_empty_store(open_one):
     _, verified = copied(open_one("source"), open_one("target"))
 
     assert verified.agrees
-    assert verdicts(verified)["recalls"] is None
 
 
 def test_tokens_are_copied_only_if_requested(open_one):
@@ -146,26 +144,9 @@ def test_an_interrupted_copy_continues_and_copies_nothing_twice(open_one, monkey
     done, verified = copied(source, target)
 
     assert there == after
-    assert (done.resumed, done.memories, done.existing) == (after, 120 - after, 0)
+    assert (done.memories, done.existing) == (120 - after, after)
     assert verified.agrees
     assert seen(target) == seen(source)
-
-
-def test_a_stretch_that_was_written_and_not_yet_noted_is_skipped(open_one, monkeypatch):
-    source, target = open_one("source"), open_one("target")
-    fill(source)
-    broken_off(source, target, after=50, monkeypatch=monkeypatch)
-    stretch = source.scan(cursor=source.scan(limit=50).next_cursor, limit=10)
-    target.add(stretch.records, model=MODEL)
-
-    done, verified = copied(source, target)
-
-    assert (done.resumed, done.memories, done.existing) == (50, 60, 10)
-    assert verified.agrees
-
-
-def listed_by_scan(store: Store) -> list[str]:
-    return [record.memory.id for record in store.scan(limit=ALL).records]
 
 
 def test_an_unfinished_copy_continues_only_from_its_own_source(open_one, monkeypatch):
@@ -176,43 +157,32 @@ def test_an_unfinished_copy_continues_only_from_its_own_source(open_one, monkeyp
 
     with pytest.raises(Conflict, match="unfinished copy of source"):
         copied(other, target, name="other")
-    with pytest.raises(Conflict, match="with vectors"):
-        copied(source, target, vectors=False)
     with pytest.raises(Conflict, match="itself an unfinished copy"):
         copied(target, other)
     assert seen(target) == before
 
 
-def test_two_copies_into_one_store_at_a_time_do_not_mix(open_one, monkeypatch):
-    source, target = open_one("source"), open_one("target")
-    fill(source)
-    broken_off(source, target, after=50, monkeypatch=monkeypatch)
-    monkeypatch.setattr(copier, "PAGE", 10)
-    raced = []
-
-    def meanwhile(done: int) -> None:
-        if not raced:
-            raced.append(copied(source, target))
-
-    with pytest.raises(Conflict, match="another copy"):
-        copy_store(source, target, name="source", options=CopyOptions(), progress=meanwhile)
-
-    assert raced[0][1].agrees
-    assert seen(target) == seen(source)
-
-
-def test_a_copy_that_differs_is_compared_again_by_the_next_run(open_one, monkeypatch):
+def test_a_memory_that_was_added_while_a_copy_was_interrupted_is_copied(open_one, monkeypatch):
     source, target = open_one("source"), open_one("target")
     made = fill(source)
     broken_off(source, target, after=120, monkeypatch=monkeypatch)
     early = replace(made[0], memory=made[0].memory._replace(id="00000000-0000-7000-8000-000000000000"))
     source.add([early], model=MODEL)
 
-    _, first = copied(source, target)
-    _, second = copied(source, target)
+    done, verified = copied(source, target)
 
-    assert verdicts(first)["contents"] is False
-    assert second.agrees
+    assert (done.memories, verified.agrees) == (1, True)
+
+
+def test_a_copy_made_by_an_earlier_version_is_completed_and_its_entries_are_not_copied(open_one):
+    source, target, last = open_one("source"), open_one("target"), open_one("last")
+    fill(source)
+    target.compare_and_set({"copy": json.dumps({"source": "source", "vectors": True, "cursor": "x", "done": 50})})
+    target.compare_and_set({"copy/source": "{}", "copied/1": "{}"})
+
+    assert copied(source, target)[1].agrees
+    assert copied(target, last)[1].agrees
+    assert last.list_values("cop") == {}
 
 
 # What is refused
@@ -228,7 +198,7 @@ def test_a_store_that_is_not_empty_is_not_copied_into(open_one):
         copied(source, target)
 
     assert seen(target) == before
-    assert target.get_value(CHECKPOINT.prefix) is None
+    assert target.get_value(UNFINISHED) is None
 
 
 def test_settings_of_its_own_make_a_store_not_empty(open_one):
@@ -246,7 +216,7 @@ def test_a_store_is_not_copied_into_itself_under_another_name(open_one):
     with pytest.raises(Invalid, match="same store"):
         copied(source, again, into=True)
 
-    assert source.get_value(CHECKPOINT.prefix) is None
+    assert source.get_value(UNFINISHED) is None
     assert source.stats().memories == 3
 
 
@@ -276,7 +246,6 @@ def test_a_copy_into_others_memories_adds_what_is_not_there(open_one):
 
     assert (done.memories, done.existing, done.conflicts) == (100, 20, ())
     assert verified.agrees
-    assert verdicts(verified)["recalls"] is None
     assert target.stats().memories == 125
     assert copied(source, target, into=True)[0].memories == 0
 
@@ -341,101 +310,6 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
     assert [one.relevance for one in ours] == [0]
 
 
-# Again
-
-
-@pytest.mark.parametrize("kind", OPENERS)
-def test_a_copy_is_updated_with_what_was_changed_added_deleted_and_moved(open_one, kind):
-    source, target, options = open_one("source"), open_one("target", kind), {"sample": 2}
-    made = fill(source, 50)
-    copied(source, target, **options)
-    changed, gone, used, spoken = (record.memory for record in made[:4])
-    source.update(Record(changed._replace(text="quartz and something new"), rows(vector(77))), model=MODEL)
-    source.remove([gone.id, made[-1].memory.id])
-    source.touch([used.id], at=NOW + timedelta(days=1))
-    source.update(Record(spoken._replace(speaker="Somebody"), rows(vector(78))), model=MODEL)
-    source.add(records(5, start=900), model=MODEL)
-    source.move_session("default", "b", project="elsewhere")
-    source.unjudge(source.judgements("default")[:1])
-    save_parameters(source, {"keyword_weight": None, "rrf_k": 7}, by="test", now=NOW)
-
-    done, verified = copied(source, target, again=True, **options)
-
-    assert verified.agrees, verified
-    assert (done.memories, done.forgotten) == (5, 2)
-    assert done.changed >= 3
-    assert seen(target) == seen(source)
-    once_more, _ = copied(source, target, again=True, **options)
-    assert once_more == replace(done, memories=0, changed=0, forgotten=0, existing=53)
-
-
-def test_only_a_finished_copy_of_the_same_store_is_updated(open_one):
-    source, target, other = open_one("source"), open_one("target"), open_one("other")
-    fill(source)
-    other.add(records(3, start=900), model=MODEL)
-    copied(source, target)
-
-    with pytest.raises(Conflict, match="not a finished copy of elsewhere"):
-        copied(other, target, name="elsewhere", again=True)
-    with pytest.raises(Conflict, match="not a finished copy"):
-        copied(source, other, again=True)
-    copied(source, other, into=True)
-    with pytest.raises(Conflict, match="not a finished copy"):
-        copied(source, other, again=True)
-    with pytest.raises(Conflict, match="--again"):
-        copied(source, target)
-    with pytest.raises(Invalid, match="one of them"):
-        copied(source, target, again=True, into=True)
-    assert (target.stats().memories, other.stats().memories) == (120, 123)
-
-
-def test_an_update_deletes_nothing_if_the_copy_has_memories_that_were_not_copied_however_old(open_one):
-    source, target = open_one("source"), open_one("target")
-    made = fill(source, 20)
-    copied(source, target)
-    own = records(1, start=900)[0]
-    target.add([replace(own, memory=own.memory._replace(created=NOW - timedelta(days=999)))], model=MODEL)
-    source.remove([made[0].memory.id])
-
-    with pytest.raises(Conflict, match=f"1 memory of its own.*{own.memory.id}"):
-        copied(source, target, again=True)
-    assert target.stats().memories == 21
-
-    target.remove([own.memory.id])
-    source.update(Record(made[1].memory._replace(text="changed meanwhile"), rows(vector(77))), model=MODEL)
-    done, verified = copied(source, target, again=True)
-    assert (done.forgotten, verified.agrees) == (1, True)
-
-
-def test_a_memory_that_was_deleted_in_the_source_and_stored_in_the_copy_again_is_its_own(open_one):
-    source, target = open_one("source"), open_one("target")
-    made = fill(source, 20)
-    copied(source, target)
-    source.remove([made[0].memory.id])
-    copied(source, target, again=True)
-    target.add([made[0]], model=MODEL)
-
-    with pytest.raises(Conflict, match="of its own"):
-        copied(source, target, again=True)
-
-
-def test_an_update_can_be_interrupted_too(open_one, monkeypatch):
-    source, target = open_one("source"), open_one("target")
-    made = fill(source)
-    copied(source, target)
-    source.update(Record(made[5].memory._replace(text="quartz and something new")), model=None)
-    source.remove([made[60].memory.id])
-    broken_off(source, target, after=50, monkeypatch=monkeypatch, again=True)
-
-    with pytest.raises(Conflict, match="started with vectors --again"):
-        copied(source, target)
-    done, verified = copied(source, target, again=True)
-
-    assert verified.agrees
-    assert (done.resumed, done.forgotten) == (50, 1)
-    assert seen(target) == seen(source)
-
-
 def test_the_scope_of_nobody_grows_by_a_copy(open_one):
     source, target = open_one("source"), open_one("target")
     fill(source)
@@ -445,38 +319,3 @@ def test_the_scope_of_nobody_grows_by_a_copy(open_one):
         assert listed(target, scope) == listed(source, scope)
     assert id_of(0) in listed(target, Scope("ada")) + listed(target, Scope("default"))
     assert open_store("memory://").profiles() == []
-
-
-def test_a_copy_that_was_interrupted_before_the_project_was_renamed_continues(open_one):
-    source, target = open_one("source"), open_one("target")
-    fill(source)
-    listing = listed_by_scan(source)
-    target.add(source.scan(limit=50).records, model=MODEL)
-    target.compare_and_set(
-        {
-            "copy": json.dumps(
-                {
-                    "source": "source",
-                    "vectors": True,
-                    "again": False,
-                    "cursor": source.scan(limit=50).next_cursor,
-                    "done": 50,
-                    "walked": False,
-                }
-            )
-        }
-    )
-
-    done, verified = copied(source, target)
-
-    assert (done.resumed, done.memories, verified.agrees) == (50, len(listing) - 50, True)
-    assert set(json.loads(target.get_value("copy/source") or "")) == {"from", "at"}
-
-
-def test_the_checkpoint_has_the_names_that_earlier_versions_read(open_one, monkeypatch):
-    source, target = open_one("source"), open_one("target")
-    fill(source)
-    broken_off(source, target, after=50, monkeypatch=monkeypatch)
-
-    note = json.loads(target.get_value("copy") or "")
-    assert set(note) == {"source", "vectors", "again", "cursor", "done", "walked"}

@@ -6,12 +6,12 @@ The canonical forms are equal for memories and vectors that are equal, whichever
 from __future__ import annotations
 
 import hashlib
-import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,7 @@ class Checksum:
 class Contents:
     """Counts and checksums of all memories in a store.
 
-    `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted. `damaged` are
-    the ids of memories that cannot be read, which are not counted.
+    `id_hashes` is sorted. `damaged` are the ids of memories that cannot be read, which are not counted.
     """
 
     memories: Checksum = field(default_factory=Checksum)
@@ -100,7 +99,6 @@ class Contents:
     by_profile: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     by_session: Counter[tuple[str, str | None, str | None]] = field(default_factory=Counter)
-    sample: list[Record] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)
     id_hashes: IdHashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
@@ -121,25 +119,21 @@ class Contents:
 def read_contents(
     store: Store,
     *,
-    sample: int = 0,
     only: IdHashes | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Contents:
     """Scan a store once and return its contents, or those of the memories whose id hashes are in `only`."""
-    contents, id_hashes, sampler = Contents(), [], _Sampler(sample)
+    contents, id_hashes = Contents(), []
     for page in scan_pages(store, limit=PAGE):
         records = page.records
         contents.damaged.update(damage.id for damage in page.damaged)
         hashes = hash_ids(record.memory.id for record in records)
         included = np.ones(len(hashes), bool) if only is None else are_in(hashes, only)
         id_hashes.append(hashes[included])
-        for record, id_hash, wanted in zip(records, hashes.tolist(), included.tolist(), strict=True):
-            if wanted:
-                contents.add(record)
-                sampler.offer(id_hash, record)
+        for record in compress(records, included):
+            contents.add(record)
         progress(len(records))
     contents.id_hashes = np.sort(np.concatenate(id_hashes)) if id_hashes else contents.id_hashes
-    contents.sample = sampler.records()
     return contents
 
 
@@ -155,22 +149,3 @@ def are_in(hashes: IdHashes, known: IdHashes) -> npt.NDArray[np.bool_]:
     found = at < len(known)
     found[found] = known[at[found]] == hashes[found]
     return found
-
-
-class _Sampler:
-    """Chooses the memories with the smallest id hashes: as good as random, and the same in every order of reading."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._largest_first: list[tuple[int, int, Record]] = []
-        self._offered = 0
-
-    def offer(self, id_hash: int, record: Record) -> None:
-        self._offered += 1  # unique, so that the heap never compares records
-        if len(self._largest_first) < self._size:
-            heapq.heappush(self._largest_first, (-id_hash, self._offered, record))
-        elif self._size and -id_hash > self._largest_first[0][0]:
-            heapq.heapreplace(self._largest_first, (-id_hash, self._offered, record))
-
-    def records(self) -> list[Record]:
-        return [record for _, _, record in sorted(self._largest_first, key=lambda item: item[:2], reverse=True)]
