@@ -95,6 +95,10 @@ class LlmSettings(LazyModel):
     )
 
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Host names of this machine, at which a request needs no token."""
+
+
 class ServerSettings(LazyModel):
     """Where the HTTP service listens, and which requests it accepts."""
 
@@ -141,6 +145,19 @@ class ServerSettings(LazyModel):
         le=36500,
         description="Days for which expired memories are kept before the service deletes them.",
     )
+
+    @property
+    def token_reason(self) -> str | None:
+        """Why every request needs a token; None if it does not."""
+        if self.host not in LOOPBACK:
+            return f"{self.host} is not a loopback address"
+        if self.require_token:
+            return "server.require_token is set"
+        # With a public address or host name, requests from other machines arrive from a proxy on this one.
+        if self.public_url is not None:
+            return "server.public_url is set"
+        other = next((name for name in self.hosts if name.lower() not in LOOPBACK), None)
+        return None if other is None else f"server.hosts has {other}, which is not a loopback name"
 
 
 class Settings(LazyModel):

@@ -11,7 +11,6 @@ import pytest
 from retentive.engine import Engine
 from retentive.models import Memory
 from retentive.server.http.app import create_app
-from retentive.server.http.auth import why_token_needed
 from retentive.settings import ServerSettings
 from retentive.stores import open_store
 from tests.stores.build import everything
@@ -310,7 +309,7 @@ def test_behind_another_host_name_a_token_is_required_on_loopback_too(engine, me
     ],
 )
 def test_there_is_a_reason_for_requiring_a_token(server, why):
-    assert why_token_needed(ServerSettings(**server)) == why
+    assert ServerSettings(**server).token_reason == why
 
 
 def test_a_token_that_was_taken_back_lets_nobody_in(engine):

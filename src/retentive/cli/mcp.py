@@ -25,7 +25,6 @@ from retentive.settings import PREFIX, ServerSettings, Settings, find_config, lo
 
 NAME = "retentive"
 TOKEN = "YOUR-TOKEN"  # noqa: S105 - a placeholder
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 mcp = group(
     "Serve memory to an MCP client over standard input and output, or print the client's configuration.",
@@ -169,7 +168,7 @@ def _http_config(client: Client, given: Common, server: ServerSettings, project:
     if server.public_url:
         url = f"{server.public_url.rstrip('/')}/mcp"
         notes = [f"the client opens a page of {server.public_url}, on which you approve it with a token"]
-    elif server.require_token or server.host not in LOOPBACK:
+    elif server.token_reason:
         headers["Authorization"] = f"Bearer {TOKEN}"
         notes.append(f"replace {TOKEN} with a token; create one with: {with_store('retentive token create')}")
     if given.profile:

@@ -16,7 +16,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.lazy_models import plain_message
 from retentive.models import counted
-from retentive.settings import ServerSettings, Settings
+from retentive.settings import LOOPBACK, ServerSettings, Settings
 
 
 def serve(
@@ -35,7 +35,6 @@ def serve(
     import webbrowser
 
     from retentive.server.run import check_tokens  # isort: skip
-    from retentive.server.http.auth import needs_token
     from retentive.server.run import serve as run
     from retentive.server.workers import check_workers, serve_with_workers
 
@@ -51,7 +50,7 @@ def serve(
 
         def started(address: str) -> None:
             _print_summary(count, settings, address, loaded=loaded)
-            _print_examples(address, token=needs_token(settings.server), store=given.public_store)
+            _print_examples(address, token=settings.server.token_reason is not None, store=given.public_store)
             if open:
                 threading.Thread(target=webbrowser.open, args=(f"{address}/",), daemon=True).start()
 
@@ -99,9 +98,7 @@ def _print_summary(memories: int, settings: Settings, address: str, *, loaded: i
     for name, value in lines.items():
         _print(f"  {name:<11}", dim=True, nl=False)
         _print(value)
-    from retentive.server.http.auth import LOOPBACK, needs_token
-
-    if needs_token(settings.server):
+    if settings.server.token_reason:
         see = with_store("see: retentive token list")
         _print(f"  Every request needs a token, as 'Authorization: Bearer …'; {see}", fg="yellow")
     if settings.server.host not in LOOPBACK and not settings.server.hosts:

@@ -27,7 +27,6 @@ with needs_extra("retentive serve", "server"):
 
     from retentive.server.connections import TimedProtocol, answer_liveness, set_keep_alive
     from retentive.server.http.app import create_app
-    from retentive.server.http.auth import why_token_needed
     from retentive.server.http.request_log import log_warnings
     from retentive.server.runtime_file import announced
 
@@ -82,7 +81,7 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
     """Raise `Invalid` if every request needs a token and there is none."""
-    why = why_token_needed(settings)
+    why = settings.token_reason
     if why is not None and not engine.tokens.list():
         raise Invalid(
             f"every request needs a token ({why}), and there is none yet; create one first: "

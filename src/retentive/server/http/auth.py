@@ -32,10 +32,8 @@ from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
 from retentive.server.http.problems import problem
 from retentive.server.http.request_parsing import NO_CHARACTER, Parameters
 from retentive.server.runtime_file import store_digest
-from retentive.settings import ServerSettings
+from retentive.settings import LOOPBACK, ServerSettings
 from retentive.tenancy import ProfileView
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
@@ -59,28 +57,10 @@ bearer = HTTPBearer(auto_error=False, description="A token from `retentive token
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
-def needs_token(settings: ServerSettings) -> bool:
-    """Whether every request needs a token."""
-    return why_token_needed(settings) is not None
-
-
-def why_token_needed(settings: ServerSettings) -> str | None:
-    """Return why every request needs a token; None if it does not."""
-    if settings.host not in LOOPBACK:
-        return f"{settings.host} is not a loopback address"
-    if settings.require_token:
-        return "server.require_token is set"
-    # With a public address or host name, requests from other machines arrive from a proxy on this one.
-    if settings.public_url is not None:
-        return "server.public_url is set"
-    other = next((name for name in settings.hosts if name.lower() not in LOOPBACK), None)
-    return None if other is None else f"server.hosts has {other}, which is not a loopback name"
-
-
 def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Caller:
     """Return the caller with this token, or without one; 401 if it is not valid."""
     if secret is None:
-        if needs_token(settings):
+        if settings.token_reason:
             raise HTTPException(
                 401,
                 "a token is required: send it as 'Authorization: Bearer …'; create one with: retentive token create",
@@ -253,7 +233,7 @@ def _require_openai(access: Access) -> Callable[..., Awaitable[ProfileView]]:
     async def view(request: Request, credentials: Credentials = None, profile: ProfileHeader = None) -> ProfileView:
         settings: ServerSettings = request.app.state.settings.server
         is_llm_key = (
-            credentials is not None and not looks_like_token(credentials.credentials) and not needs_token(settings)
+            credentials is not None and not looks_like_token(credentials.credentials) and settings.token_reason is None
         )
         caller = OWNER if is_llm_key else await current_caller(request, credentials)
         check_access(caller, access)

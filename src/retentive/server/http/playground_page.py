@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from retentive.server.http.auth import needs_token
 from retentive.settings import Settings
 from retentive.transfer.samples import QUERIES, read_samples
 
@@ -55,7 +54,7 @@ def add_playground(app: FastAPI) -> None:
     def playground(request: Request) -> Response:
         settings: Settings = request.app.state.settings
         # A page that anybody can load does not tell where the store is.
-        option = "" if needs_token(settings.server) else settings.store_option
+        option = "" if settings.server.token_reason else settings.store_option
         return HTMLResponse(page.replace("{{STORE_OPTION}}", escape(option)), headers=HEADERS)
 
     @app.api_route("/playground/samples.json", **options)
