@@ -16,10 +16,11 @@ from pydantic.config import JsonDict
 
 from retentive import models
 from retentive.evaluation.tune import HeldOut, Verdict
-from retentive.pipeline import access_tokens, explain, timeline
+from retentive.pipeline import access_tokens, explain, review, similar, timeline
 from retentive.pipeline.given import Given
 from retentive.server.http.telemetry import Latency
-from retentive.stores import values
+from retentive.server.http.tune_job import TuneStatus
+from retentive.stores import damage, values
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -82,31 +83,20 @@ class MemoryList(_Response):
     memories: list[Memory]
 
 
-class Damage(_Response):
-    """A memory that is stored but cannot be returned."""
-
-    id: str
-    reason: str
-
-
 class Page(_Response):
     """One page of memories, newest first."""
 
     memories: list[Memory]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
-    damaged: list[Damage] = Field(description="Memories of this page that are damaged and cannot be returned.")
+    damaged: list[damage.Damage] = Field(description="Memories of this page that are damaged and cannot be returned.")
 
 
+@fields_of(review.Suggestion)
 class Suggestion(_Response):
     """That a memory may have replaced another one."""
 
-    id: str
-    profile: str
     old: str = Field(description="The id of the memory that may have been replaced.")
     new: str = Field(description="The id of the memory that may have replaced it.")
-    reason: str
-    created: datetime
-    status: Literal["open", "confirmed", "dismissed"]
     proposal: str | None = Field(description="What an LLM thinks of it, if it was asked.")
 
 
@@ -131,11 +121,10 @@ class GivenList(_Response):
     given: list[Given]
 
 
+@fields_of(similar.Similar)
 class Similar(_Response):
     """A memory that is like the one that was stored."""
 
-    id: str
-    text: str
     cosine: float | None = Field(description="The cosine of both; null if one has no vector.")
     words: list[str] = Field(description="The words of both.")
 
@@ -410,13 +399,10 @@ class TuneResult(_Response):
     held_out: dict[str, HeldOut]
 
 
+@fields_of(TuneStatus)
 class TuneProgress(_Response):
     """The progress of a tuning run."""
 
-    state: Literal["idle", "running", "done", "failed", "stopped"]
-    stage: str | None
-    done: int
-    total: int
     detail: str | None = Field(description="The reason for a failure.")
     result: TuneResult | None
 
