@@ -473,3 +473,10 @@ def test_explain_tells_why_a_memory_did_not_appear():
     assert "no term of the query occurs in it" in text
     assert (outside["outcome"], outside["part"]) == ("outside", "project")
     assert run("explain", "spare key", "nothing", code=3).stderr.startswith("error: there is no memory")
+
+
+def test_vectors_is_a_flag_of_export(tmp_path):
+    file = tmp_path / "all.jsonl"
+    run("remember", "The key is under the pot")
+    run("export", str(file), "--everything", "--vectors", "--force")
+    assert "The key is under the pot" in file.read_text(encoding="utf-8")

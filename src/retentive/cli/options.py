@@ -318,7 +318,9 @@ def _common_first(args: list[str]) -> list[str]:
         if word == "--":
             others.extend(args[at:])
             break
-        if "import" in others and _PERSON.fullmatch(" ".join(args[at : at + 2])):
+        is_person = "import" in others and _PERSON.fullmatch(" ".join(args[at : at + 2]))
+        is_flag = "export" in others and word == "--vectors"
+        if is_person or is_flag:  # options of the command itself
             others.append(word)
         elif word in _FLAGS or word.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
             common.append(word)
