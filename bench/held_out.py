@@ -103,7 +103,7 @@ def finder(engine: Engine, read: EvaluationSet, embedder: Embedder, *, hidden: b
         text = hide_words(query.text) if hidden else query.text
         scope = engine.scope(project=query.project)
         recalled = Query(text, scope, tuning, query.asked_at or now, LIMIT, vector=vector)
-        timed = retrieve_period(recalled, engine.store)
+        timed = retrieve_period(recalled, engine.store, month_first=engine.settings.month_first)
         memories = rank_memories(recalled, store, engine.embeddings.embedder, timed)
         return [document for memory in memories if (document := read.identify(memory)) is not None]
 

@@ -94,7 +94,7 @@ class Loaded:
 def ask(engine: Engine, query: EvaluationQuery, project: str | None, exclude: Sequence[str] = ()) -> Row:
     """Ask a query in a project, through the steps of a recall."""
     asked = Query(query.text, engine.scope(project=project), TUNING, query.asked_at or engine.now(), 10, tuple(exclude))
-    timed = retrieve_period(asked, engine.store)
+    timed = retrieve_period(asked, engine.store, month_first=engine.settings.month_first)
     found = search(asked, engine.store, engine.embeddings.embedder, INLINE, timed=timed)
     about_asker = is_about_asker(query.text)
     hits = order(found.lists, TUNING, now=asked.now, context=found.context, about_asker=about_asker).hits

@@ -435,7 +435,13 @@ class Engine:
         if the caller has it.
         """
         return build_query(
-            text, options, profile=self.settings.profile, tuning=self.tuning, store=self.store, clock=self.now
+            text,
+            options,
+            profile=self.settings.profile,
+            month_first=self.settings.month_first,
+            tuning=self.tuning,
+            store=self.store,
+            clock=self.now,
         )
 
     def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
@@ -472,7 +478,7 @@ class Engine:
         return explain(hit or self.get(id, within=within), built, outcome, answer, self.store)
 
     def _search(self, asked: Query, threads: Executor) -> SearchOutcome:
-        timed = retrieve_period(asked, self.store)
+        timed = retrieve_period(asked, self.store, month_first=self.settings.month_first)
         return search(
             asked,
             self.store,
@@ -769,7 +775,7 @@ class Engine:
             check_scope(scope)
         as_of_time = to_as_of(as_of)
         current_at = None if include_retired else as_of_time or self.now()
-        wanted = to_filter(since, until, metadata, now=self.now())
+        wanted = to_filter(since, until, metadata, now=self.now(), month_first=self.settings.month_first)
         return list_memories(
             self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=as_of_time
         )

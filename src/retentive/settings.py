@@ -179,6 +179,9 @@ class Settings(LazyModel):
         le=3600,
         description="Seconds that a write waits for other processes that write to the store.",
     )
+    numeric_dates: Literal["day-first", "month-first"] = field(
+        default="day-first", description="Whether 5/8/2023 in a query or a filter is 5 August or May 8."
+    )
     given_days: float = field(
         default=30.0,
         ge=0,
@@ -209,10 +212,15 @@ class Settings(LazyModel):
         return f"--store {shlex.quote(store)}"
 
     @property
+    def month_first(self) -> bool:
+        """Whether the month comes first in a date such as 5/8/2023."""
+        return self.numeric_dates == "month-first"
+
+    @property
     def search(self) -> dict[str, Any]:
         """What decides how the store is searched, as plain values; a process with the same ones finds the same."""
         embedder = self.embedder.model_dump(exclude_unset=True, exclude={"api_key"})
-        return search_settings({"embedder": embedder, "tuning": self.tuning})
+        return search_settings({"embedder": embedder, "tuning": self.tuning, "numeric_dates": self.numeric_dates})
 
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
@@ -273,13 +281,17 @@ def configured(
 
 
 def search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of configured values, those that decide how a store is searched: the embedder without its key, and the tuning."""
+    """Of configured values, those that decide how a store is searched; of the embedder not its key."""
     given = values.get("embedder") or {}
     embedder = {name: value for name, value in given.items() if name != "api_key"}
     name = str(embedder.get("name", EmbedderSettings().name))
     if name.startswith("local:"):
         name = f"local:{Path(name.removeprefix('local:')).absolute()}"
-    return {"embedder": {**embedder, "name": name}, "tuning": dict(values.get("tuning") or {})}
+    return {
+        "embedder": {**embedder, "name": name},
+        "tuning": dict(values.get("tuning") or {}),
+        "numeric_dates": values.get("numeric_dates", Settings().numeric_dates),
+    }
 
 
 def name_store(message: str, option: str) -> str:

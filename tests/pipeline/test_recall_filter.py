@@ -55,7 +55,7 @@ def test_a_recall_returns_only_what_matches_its_filter_also_as_neighbours(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"since": "yesterday"}, "since: 'yesterday' is not a time"),
+        ({"since": "tomorrow"}, "since: 'tomorrow' is not a time"),
         ({"since": "2026-05-09", "until": "2026-05-08"}, "until: must be after since"),
         ({"metadata": {"topic": ["a"]}}, "metadata: the value of 'topic' must be text, a number, true, false or null"),
         ({"metadata": {"n": float("nan")}}, "metadata: cannot be written as JSON"),

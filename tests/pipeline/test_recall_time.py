@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from retentive.errors import Invalid
+from retentive.settings import Settings
 from tests.conftest import NOW
 
 DINNERS = {"two days ago": 2, "three weeks ago": 21, "in February": 100, "in 2024": 700}
@@ -170,3 +171,18 @@ def test_since_and_until_take_phrases_and_until_includes_the_whole_period(diary,
 def test_a_phrase_that_is_no_past_time_is_refused_with_an_example(engine):
     with pytest.raises(Invalid, match=r"2026-05-08.* or as 'last spring', 2025 or 2025-10"):
         engine.recall("tea", since="next spring")
+
+
+@pytest.mark.parametrize(("numeric_dates", "month"), [("day-first", 8), ("month-first", 5)])
+def test_a_setting_says_which_number_of_a_date_is_the_month(engine, numeric_dates, month):
+    engine.settings = Settings(store="", numeric_dates=numeric_dates)
+    for day in (datetime(2025, 8, 5, 12, tzinfo=UTC), datetime(2025, 5, 8, 12, tzinfo=UTC)):
+        engine.remember(f"tea in month {day.month}", occurred=day)
+
+    asked = engine.recall("what happened on 5/8/2025?")
+    filtered = engine.recall("tea", since="5/8/2025", until="5/8/2025")
+    listed = engine.list(since="5/8/2025", until="5/8/2025")
+
+    assert [hit.memory.when.month for hit in asked][:1] == [month]
+    assert [hit.memory.when.month for hit in filtered] == [month]
+    assert [memory.when.month for memory in listed.memories] == [month]

@@ -37,7 +37,8 @@ def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
     def rank(query: EvaluationQuery, tuning: Tuning) -> tuple[Memory, ...]:
         scope = engine.scope(project=query.project, profile=query.profile)
         recalled = Query(query.text, scope, tuning, query.asked_at or now, LIMIT)
-        return rank_memories(recalled, store, engine.embeddings.embedder, retrieve_period(recalled, engine.store))
+        timed = retrieve_period(recalled, engine.store, month_first=engine.settings.month_first)
+        return rank_memories(recalled, store, engine.embeddings.embedder, timed)
 
     return rank
 

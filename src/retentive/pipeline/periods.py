@@ -40,10 +40,10 @@ class TimedResult(NamedTuple):
         )
 
 
-def retrieve_period(query: Query, store: Store) -> TimedResult | None:
+def retrieve_period(query: Query, store: Store, *, month_first: bool) -> TimedResult | None:
     """Find the memories of the period that a query names; None if it names none, or if the weight is 0."""
     weight = query.tuning.time_weight
-    named = named_time(_asked(query), now=query.now) if weight > 0 else None
+    named = named_time(_asked(query), now=query.now, month_first=month_first) if weight > 0 else None
     if named is None:
         return None
     started = perf_counter()

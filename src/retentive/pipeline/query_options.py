@@ -47,6 +47,7 @@ def build_query(
     options: QueryOptions,
     *,
     profile: str,
+    month_first: bool,
     tuning: SavedTuning,
     store: Store,
     clock: Callable[[], datetime],
@@ -77,7 +78,7 @@ def build_query(
         limit=int(limit),
         exclude=to_excluded(exclude) if exclude else (),
         vector=None if vector is None else unit_vector(vector, store.model()),
-        filter=Filter() if unfiltered else to_filter(since, until, metadata, now=at),
+        filter=Filter() if unfiltered else to_filter(since, until, metadata, now=at, month_first=month_first),
         as_of=to_as_of(as_of) if as_of is not None else None,
         include_retired=bool(options.get("include_retired", False)),
     )
@@ -141,14 +142,19 @@ def _to_kinds(given: Any) -> tuple[Kind, ...]:
 
 
 def to_filter(
-    since: date | str | None, until: date | str | None, metadata: Mapping[str, Scalar] | None, *, now: datetime
+    since: date | str | None,
+    until: date | str | None,
+    metadata: Mapping[str, Scalar] | None,
+    *,
+    now: datetime,
+    month_first: bool = False,
 ) -> Filter:
     """A filter from plain values. Times are as in `to_time`, or phrases such as "last spring", 2025 or 2025-10.
 
-    A date is the whole day and a phrase the whole period, so `until` includes it.
+    A date is the whole day and a phrase the whole period, so `until` includes it. `month_first`: 5/8/2023 is in May.
     """
-    start, _ = _span(since, "since", now)
-    _, end = _span(until, "until", now)
+    start, _ = _span(since, "since", now, month_first)
+    _, end = _span(until, "until", now, month_first)
     if start is not None and end is not None and start >= end:
         raise Invalid("until: must be after since")
     given = {} if metadata is None else metadata
@@ -174,9 +180,9 @@ PHRASES = ", or as 'last spring', 2025 or 2025-10"
 """What else `since` and `until` accept."""
 
 
-def _span(value: Any, name: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+def _span(value: Any, name: str, now: datetime, month_first: bool) -> tuple[datetime | None, datetime | None]:
     """The start and the end of a time, a day or a period; no end if it is too late to be stored."""
-    named = _named_period(value, now) if isinstance(value, str) else None
+    named = _named_period(value, now, month_first) if isinstance(value, str) else None
     if named is not None:
         return named.start.astimezone(UTC), named.end.astimezone(UTC)
     start = _to_bound(value, name, also=PHRASES)
@@ -188,12 +194,12 @@ def _span(value: Any, name: str, now: datetime) -> tuple[datetime | None, dateti
         return start, None
 
 
-def _named_period(text: str, now: datetime) -> Period | None:
+def _named_period(text: str, now: datetime, month_first: bool) -> Period | None:
     """The period that a text which is not in ISO 8601 names."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        return period(text, now=now) or period(f"in {text}", now=now)
+        return next(filter(None, (period(one, now=now, month_first=month_first) for one in (text, f"in {text}"))), None)
     return None
 
 
