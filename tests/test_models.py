@@ -58,4 +58,5 @@ def test_a_notebook_shows_a_table_in_which_memory_text_is_escaped():
 def test_the_dict_of_a_recall_has_its_fields_and_no_more():
     assert list(recall_of("x").to_dict()) == [
         "query", "hits", "retrievers", "relevance", "degraded", "degraded_reason", "elapsed_ms", "stages", "dropped",
+        "period",
     ]  # fmt: skip

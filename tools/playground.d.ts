@@ -108,6 +108,14 @@ interface Recall {
   elapsedMs: number;
   degraded: string | null;
   degradedReason: string | null;
+  period: NamedPeriod | null;
+}
+
+/** The period that a query names; its end is not in it. */
+interface NamedPeriod {
+  words: string;
+  since: string;
+  until: string;
 }
 
 /** The ranks of a memory with the saved tuning (a) and with the unsaved changes (b). */

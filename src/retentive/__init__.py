@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     )
     from retentive.inference.embedders import Embedder
     from retentive.inference.judge import Judge
-    from retentive.models import Filter, Hit, Kind, Memory, Model, Query, Reason, Recall, RetrieverReport, Scalar, Scope
+    from retentive.models import (
+        Filter,
+        Hit,
+        Kind,
+        Memory,
+        Model,
+        NamedPeriod,
+        Query,
+        Reason,
+        Recall,
+        RetrieverReport,
+        Scalar,
+        Scope,
+    )
     from retentive.notebook import show_progress
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
     from retentive.pipeline.embeddings import Embeddings
@@ -96,6 +109,7 @@ __all__ = [
     "MemoryChanges",
     "MissingExtra",
     "Model",
+    "NamedPeriod",
     "NotFound",
     "OnDuplicate",
     "Outcome",
@@ -142,7 +156,7 @@ _MODULES = {
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders": "Embedder",
     "inference.judge": "Judge",
-    "models": "Filter Hit Kind Memory Model Query Reason Recall RetrieverReport Scalar Scope",
+    "models": "Filter Hit Kind Memory Model NamedPeriod Query Reason Recall RetrieverReport Scalar Scope",
     "notebook": "show_progress",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",

@@ -504,11 +504,21 @@ def snippet(text: str, width: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPeriod(Serializable):
+    """The period that was read from a query: its words there, its start, and its end, which is not in it."""
+
+    words: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Recall(Serializable):
     """The result of a recall: hits, best first, how each retriever went, and whether anything was missing.
 
     `relevance` is the estimated probability, from 0 to 1, that anything stored helps to answer the query; no hit has a
-    higher one. It iterates over its hits, and `print` and notebooks show them as a table.
+    higher one. `period` is the one that the query names. It iterates over its hits, and `print` and notebooks show them
+    as a table.
     """
 
     query: str
@@ -520,6 +530,7 @@ class Recall(Serializable):
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     dropped: Sequence[Hit] = ()
+    period: NamedPeriod | None = None
     profile: str = field(default="", repr=False, compare=False, metadata={"internal": True})
 
     def __iter__(self) -> Iterator[Hit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -161,4 +162,22 @@ def test_on_a_phone_filters_bulk_edit_and_histogram_fit(page, base_url, posts, a
     select(page, 5)
     expect(page.get_by_role("button", name="Edit…")).to_be_visible()
     assert not is_too_wide(page)
+    assert serious(page) == []
+
+
+def test_the_period_that_a_query_names_is_shown_in_both_views_and_as_a_band_of_the_histogram(page, base_url, posts):
+    page.goto(f"{base_url}/#/memories?project=harbour&q=breakwater on 11 January 2025")
+    chart = page.get_by_role("img", name="Memories over time")
+    band = chart.locator(".histogram-band")
+    expect(band).to_have_count(1)
+    plot, box = chart.bounding_box(), band.bounding_box()
+    assert box["x"] - plot["x"] == pytest.approx(plot["width"] / 3, abs=2)
+    assert box["width"] == pytest.approx(plot["width"] / 3, abs=2)
+    expect(page.locator(".histogram summary")).to_contain_text("period: 11 January 2025")
+    page.get_by_role("searchbox", name="Search memories").fill("breakwater")
+    page.keyboard.press("Enter")
+    expect(band).to_have_count(0)
+
+    page.goto(f"{base_url}/#/recall?q=breakwater in January 2025")
+    expect(page.locator(".timing .tag")).to_have_text(re.compile(r"^Period: 1\W+31 January 2025$"))
     assert serious(page) == []

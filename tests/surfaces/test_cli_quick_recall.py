@@ -90,9 +90,9 @@ def by_service(monkeypatch: pytest.MonkeyPatch) -> Ask:
         answers.append(answer is not None)
         return answer
 
-    def by_service(*words: str) -> str | None:
+    def by_service(*words: str, query: str = QUERY) -> str | None:
         answers.clear()
-        result = CliRunner().invoke(app, ["recall", QUERY, *words])
+        result = CliRunner().invoke(app, ["recall", query, *words])
         return result.stdout if any(answers) else None
 
     monkeypatch.setattr(recall, "recall_by_service", asked)
@@ -121,6 +121,11 @@ def test_a_recall_by_the_service_prints_what_the_engine_prints(by_service: Ask) 
         printed = without_measures(json.loads(by_service(*words) or ""))
         assert printed == without_measures(json.loads(run("recall", QUERY, *words, "--local").stdout))
         assert printed["hits"]
+
+    dated = "the key in 2024"
+    printed = json.loads(by_service("--json", query=dated) or "")
+    assert printed["period"] == json.loads(run("recall", dated, "--json", "--local").stdout)["period"]
+    assert printed["period"]["words"] == "in 2024"
 
     shown = by_service("--limit=3") or ""
     assert shown == run("recall", QUERY, "--limit=3", "--local").stdout

@@ -276,3 +276,13 @@ def test_a_recall_can_leave_the_use_of_memories_unrecorded(tmp_path):
         store = open_store(path)
         assert [memory.access_count for memory in store.list(Scope()).memories] == [count]
         store.close()
+
+
+def test_the_period_that_a_query_names_is_told_with_its_words(words):
+    words.remember("tea")
+    asking = client(words)
+
+    named = asking.post("/v1/recall", json={"query": "tea in May 2023"}).json()["period"]
+
+    assert named == {"words": "in May 2023", "since": "2023-05-01T00:00:00+00:00", "until": "2023-06-01T00:00:00+00:00"}
+    assert asking.post("/v1/recall", json={"query": "tea"}).json()["period"] is None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from retentive.cli.options import Common
-    from retentive.models import Hit, Memory, Recall
+    from retentive.models import Hit, Memory, NamedPeriod, Recall
 
 SECONDS = 5.0
 """How long the service has to answer. It answers in hundredths of a second, unless it loads its model."""
@@ -81,7 +81,19 @@ def _to_recall(answer: dict[str, Any]) -> Recall:
         relevance=answer["relevance"],
         elapsed_ms=answer["elapsedMs"],
         stages=answer["stages"],
+        period=_to_period(answer["period"]),
     )
+
+
+def _to_period(period: dict[str, str] | None) -> NamedPeriod | None:
+    from datetime import datetime
+
+    from retentive.models import NamedPeriod
+
+    if period is None:
+        return None
+    since, until = (datetime.fromisoformat(period[name]) for name in ("since", "until"))
+    return NamedPeriod(period["words"], since, until)
 
 
 def _to_hit(hit: dict[str, Any]) -> Hit:

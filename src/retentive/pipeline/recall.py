@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_error
 from retentive.inference.judge import Judge
-from retentive.models import Hit, LazyTuple, Memory, Query, Reason, Recall, current_work
+from retentive.models import Hit, LazyTuple, Memory, NamedPeriod, Query, Reason, Recall, current_work
 from retentive.pipeline.judging import judge_best
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, search
 from retentive.ranking import order, pick
@@ -119,6 +119,7 @@ def rank_outcome(
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
         dropped=LazyTuple(chain, ranking.dropped, map(retired_hit, outcome.retired)),
+        period=NamedPeriod(period.text, period.start, period.end) if period else None,
         profile=query.scope.profile,
     )
 

@@ -196,6 +196,7 @@ class Recall(_Response):
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     stages: dict[str, float] = Field(description="Duration of each stage, in milliseconds.")
+    period: models.NamedPeriod | None = Field(description="The period that the query names; null if it names none.")
     dropped: list[Hit] = Field(description="The candidates that are not hits, if they were requested.")
     terms: list[str] = Field(
         description="The terms of the query that tell what it is about, if reasons were requested. A word is given by "

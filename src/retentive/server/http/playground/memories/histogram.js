@@ -2,7 +2,7 @@
 
 import { el, replace, svg } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
-import { LONG_DATE, axisLabel, formatDate, nextStart, withoutGaps } from "../shared/timeline.js";
+import { LONG_DATE, axisLabel, formatDate, formatPeriod, nextStart, withoutGaps } from "../shared/timeline.js";
 
 const HEIGHT = 72;
 const AXIS = 20;
@@ -20,6 +20,7 @@ export function createHistogram(app, period) {
   let by = "day";
   let buckets = [];
   let project;
+  let named = null; // the period that the search names
   let anchor = null; // the bar where a drag began
   let pending = new AbortController();
 
@@ -46,10 +47,11 @@ export function createHistogram(app, period) {
     const slot = width / buckets.length;
     const labelEvery = Math.ceil(LABEL_WIDTH / slot);
     whole.hidden = !since && !until;
-    about.textContent = `${plural(buckets.reduce((sum, { memories }) => sum + memories, 0), "memory", "memories")} by ${by}`;
+    about.textContent = `${plural(buckets.reduce((sum, { memories }) => sum + memories, 0), "memory", "memories")} by ${by}`
+      + (named ? ` · period: ${formatPeriod(named)}` : "");
     replace(plot, svg("svg", { width, height: HEIGHT + AXIS, role: "img", "aria-label": "Memories over time",
       onpointerdown: onDown, onpointermove: onMove, onpointerup: onUp, onpointercancel: () => mark(since, until) },
-    buckets.map(({ start, memories }, index) => {
+    named && band(slot), buckets.map(({ start, memories }, index) => {
       const height = memories && Math.max(2, (memories / top) * HEIGHT);
       return [
         svg("rect", { class: "histogram-bar", x: index * slot, y: HEIGHT - height, width: Math.max(1, slot - 1), height }),
@@ -60,6 +62,21 @@ export function createHistogram(app, period) {
       ];
     })));
     mark(since, until);
+  }
+
+  /** The period that the search names, behind the bars. */
+  function band(slot) {
+    const [from, to] = [named.since, named.until].map((time) => place(Date.parse(time)) * slot);
+    return to > from && svg("rect", { class: "histogram-band", x: from, y: 0, width: Math.max(2, to - from), height: HEIGHT },
+      svg("title", {}, `“${named.words}”: ${formatPeriod(named)}`));
+  }
+
+  /** Where a time is, in bars from the left. */
+  function place(time) {
+    const index = buckets.findLastIndex(({ start }) => Date.parse(start) <= time);
+    if (index < 0) return 0;
+    const [from, to] = [buckets[index].start, nextStart(buckets[index].start, by)].map((start) => Date.parse(start));
+    return index + Math.min(1, (time - from) / (to - from));
   }
 
   const lastDay = ({ start }) => new Date(new Date(nextStart(start, by)).getTime() - DAY).toISOString().slice(0, 10);
@@ -100,6 +117,12 @@ export function createHistogram(app, period) {
   return {
     element,
     load,
+    /** Show the period that a search names. @param {?NamedPeriod} period */
+    showPeriod(period) {
+      if (named === period) return;
+      named = period;
+      draw();
+    },
     show: () => (project === app.scope.value.project ? draw() : load()),
     stop: () => {
       pending.abort();

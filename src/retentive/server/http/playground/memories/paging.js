@@ -15,6 +15,7 @@ const SEARCH_TUNING = { neighbourWeight: 0, sessionWeight: 0, dedup: false, maxD
  * @property {() => Promise<Memory[]>} next  loads the next memories
  * @property {() => boolean} isDone  whether there are no more
  * @property {() => ?number} total  how many there are, if known
+ * @property {() => ?NamedPeriod} [period]  the period that a search names
  */
 
 /**
@@ -48,14 +49,17 @@ export function newestFirst(api, scope, filters) {
  */
 export function search(api, scope, filters, query) {
   let found = null;
+  let named = null;
   return {
     isConversation: false,
     isSearch: true,
     isDone: () => found !== null,
     total: () => found?.length ?? null,
+    period: () => named,
     async next() {
       const request = { query, ...scope, ...filters, limit: MAX_FOUND, tuning: SEARCH_TUNING, recordUse: false };
-      const { hits, terms = [] } = await api.post("v1/recall", request);
+      const { hits, terms = [], period } = await api.post("v1/recall", request);
+      named = period;
       found = hits.map(({ memory, relevance }) => ({ ...memory, found: { relevance, terms } }));
       return found;
     },

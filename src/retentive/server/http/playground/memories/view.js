@@ -45,6 +45,7 @@ export function mount(root, app) {
   let editor = null;
   let loadingId = null; // the memory that is being loaded into the editor
   let shownList = "";
+  let pager = null;
 
   const inSessionOrder = () => Boolean(app.scope.value.session) && app.route.params.get("order") !== "newest" && !filters.value().query;
 
@@ -77,7 +78,10 @@ export function mount(root, app) {
     filters.element.hidden = false;
     filters.show();
     histogram.show();
-    await list.show(createPager(), id);
+    histogram.showPeriod(null);
+    const shownPager = pager = createPager();
+    await list.show(shownPager, id);
+    if (shownPager === pager) histogram.showPeriod(pager.period?.() ?? null);
     list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) });
   }
 

@@ -4,16 +4,18 @@ import { el, svg } from "../shared/dom.js";
 import { duration, number, plural, sentence } from "../shared/format.js";
 import { addTooltip } from "../shared/overlays.js";
 import { route } from "../shared/route.js";
+import { formatPeriod } from "../shared/timeline.js";
 
 /** The smallest relevance of an answer that probably answers, by the judge and without it, as in `models.py`. */
 const LEAST_RELEVANCE = { judged: 0.06, other: 0.3 };
 
 export function recallSummary(recall) {
-  const { hits, retrievers, relevance, stages, elapsedMs, degraded, degradedReason } = recall;
+  const { hits, retrievers, relevance, stages, elapsedMs, degraded, degradedReason, period } = recall;
   return el("div", { class: "timing" },
     el("p", { class: "timing-line" }, el("strong", {}, plural(hits.length, "hit")), " in ",
       el("span", { class: "mono" }, duration(elapsedMs)),
       el("span", { class: "quiet" }, " · candidates: ", retrievers.map(candidates).join(", "))),
+    period && el("p", {}, el("span", { class: "tag", title: `“${period.words}” in the query` }, `Period: ${formatPeriod(period)}`)),
     stageBar(stages),
     relevance < ("judge" in stages ? LEAST_RELEVANCE.judged : LEAST_RELEVANCE.other) && el("p", { class: "note", role: "note" }, "Probably nothing stored answers this."),
     degraded && el("p", { class: "note warn", role: "note" }, el("strong", {}, `Degraded: ${degraded}. `),

@@ -31,6 +31,12 @@ export function formatDate(start, options) {
   return new Intl.DateTimeFormat(undefined, { ...options, timeZone: "UTC" }).format(new Date(`${start}T00:00:00Z`));
 }
 
+/** A period that a query names as days of UTC: "8 May 2023", "1–31 May 2023". @param {NamedPeriod} period */
+export function formatPeriod({ since, until }) {
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: "long", timeZone: "UTC" });
+  return format.formatRange(Date.parse(since), Date.parse(until) - 1);
+}
+
 /** Months show their year only on the first label and in January. */
 export function axisLabel(start, by, isFirst) {
   const withYear = by === "month" && (isFirst || start.slice(5, 7) === "01");
