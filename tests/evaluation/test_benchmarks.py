@@ -273,6 +273,40 @@ def test_realmem_has_sessions_without_the_query_and_its_answer(tmp_path: Path) -
     assert read.queries[0].category == "Static"
 
 
+def test_temporal_memory_asks_the_first_wording_of_each_question_at_the_last_turn(tmp_path: Path) -> None:
+    def turn(number: str, text: str, when: str, **more: str) -> dict[str, str]:
+        return {"speaker": "Ana", "response_number": number, "text": text, "date_time": when, **more}
+
+    conversation = {
+        "session_10": [turn("3", "Sold.", "09:05:30 AM on Friday 02 June, 2023")],
+        "session_2": [
+            turn("1", "Look!", "11:59:00 PM on Monday 08 May, 2023", blip_caption="a boat"),
+            turn("2", "I bought it.", "12:01:00 AM on Tuesday 09 May, 2023"),
+        ],
+        "session_2_date_time": "9 May",
+    }
+    asked = {
+        "file_7": [{"questions": ["On 9 May? ", "On the ninth?"], "relevant_docs": ["2", "2"]}],
+        "file_8": [{"questions": ["Of another conversation?"], "relevant_docs": ["1"]}],
+    }
+    write(tmp_path / "ConversationData/7.json", conversation)
+    for name in ("time_qs/test_date", "content_time_qs/test_who", "ambiguous_time_qs/test_then"):
+        write(tmp_path / f"TestData/{name}.json", asked)
+
+    read = read_evaluation_set(tmp_path)
+
+    assert [(draft.text, draft.project, draft.session, draft.occurred) for draft in read.drafts()] == [
+        ("Look! [image: a boat]", "7", "7/session_2", datetime(2023, 5, 8, 23, 59, tzinfo=UTC)),
+        ("I bought it.", "7", "7/session_2", datetime(2023, 5, 9, 0, 1, tzinfo=UTC)),
+        ("Sold.", "7", "7/session_10", datetime(2023, 6, 2, 9, 5, 30, tzinfo=UTC)),
+    ]
+    assert relevant(read) == {"7/date/0": ["7/2"], "7/who/0": ["7/2"]}
+    assert {(query.text, query.asked_at) for query in read.queries} == {
+        ("On 9 May?", datetime(2023, 6, 2, 9, 5, 30, tzinfo=UTC))
+    }
+    assert [query.category for query in read.queries] == ["who", "date"]
+
+
 def test_coding_has_the_prose_of_prompts_and_answers_and_our_own_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,7 @@ export function createHistogram(app, period) {
   /** The period that the search names, behind the bars. */
   function band(slot) {
     const [from, to] = [named.since, named.until].map((time) => place(Date.parse(time)) * slot);
-    return to > from && svg("rect", { class: "histogram-band", x: from, y: 0, width: Math.max(2, to - from), height: HEIGHT },
+    return to > from && svg("rect", { class: "histogram-band", x: from, y: 0, width: Math.max(2, to - from), height: HEIGHT + AXIS },
       svg("title", {}, `“${named.words}”: ${formatPeriod(named)}`));
   }
 
