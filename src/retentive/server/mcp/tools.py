@@ -221,8 +221,8 @@ Kinds = Annotated[
     Field(description="Only events, facts or who somebody is."),
 ]
 Exclude = Annotated[list[str], Field(max_length=1000, description="Ids to leave out.")]
-Since = Annotated[str, Field(description="From this date, time or phrase ('last spring') on.")]
-Until = Annotated[str, Field(description="Before this time, or up to this date or phrase.")]
+Since = Annotated[str, Field(description="From this time or phrase ('last spring') on.")]
+Until = Annotated[str, Field(description="Before this time, or to this date or phrase.")]
 Project = Annotated[str, Field(description="Only of this project.")]
 Metadata = Annotated[dict[str, Any], Field(description='Only with these values: {"topic": "car"}.')]
 NewKind = Annotated[
