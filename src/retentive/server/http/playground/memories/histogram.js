@@ -14,7 +14,7 @@ export function createHistogram(app, period) {
   const about = el("span", { class: "quiet small" });
   const plot = el("div", { class: "histogram-plot" });
   const whole = el("button", { type: "button", class: "button quiet", onclick: () => period({ since: null, until: null }) }, "Whole time");
-  const element = el("details", { class: "panel histogram", hidden: true, open: matchMedia("(min-width: 880px)").matches, ontoggle: draw },
+  const element = el("details", { class: "panel histogram", hidden: true, open: matchMedia("(min-width: 880px)").matches },
     el("summary", {}, el("h2", {}, "Memories over time"), about), plot,
     el("p", { class: "quiet small histogram-help" }, "Select a bar, or drag over several, to list only these memories.", whole));
   let by = "day";
@@ -41,14 +41,17 @@ export function createHistogram(app, period) {
   function draw() {
     element.hidden = buckets.length < 2;
     const width = plot.clientWidth;
-    if (element.hidden || !element.open || !width) return;
+    about.textContent = `${plural(buckets.reduce((sum, { memories }) => sum + memories, 0), "memory", "memories")} by ${by}`
+      + (named ? ` · period: ${formatPeriod(named)}` : "");
+    if (element.hidden || !element.open || !width) {
+      replace(plot); // when it is opened, its width changes, and it is drawn
+      return;
+    }
     const [since, until] = ["since", "until"].map((name) => app.route.params.get(name));
     const top = Math.max(...buckets.map(({ memories }) => memories));
     const slot = width / buckets.length;
     const labelEvery = Math.ceil(LABEL_WIDTH / slot);
     whole.hidden = !since && !until;
-    about.textContent = `${plural(buckets.reduce((sum, { memories }) => sum + memories, 0), "memory", "memories")} by ${by}`
-      + (named ? ` · period: ${formatPeriod(named)}` : "");
     replace(plot, svg("svg", { width, height: HEIGHT + AXIS, role: "img", "aria-label": "Memories over time",
       onpointerdown: onDown, onpointermove: onMove, onpointerup: onUp, onpointercancel: () => mark(since, until) },
     named && band(slot), buckets.map(({ start, memories }, index) => {
@@ -112,7 +115,9 @@ export function createHistogram(app, period) {
     if (event.currentTarget.hasPointerCapture(event.pointerId)) period(dragged(event));
   }
 
-  const observer = new ResizeObserver(draw);
+  const observer = new ResizeObserver(() => {
+    if (plot.querySelector("svg")?.clientWidth !== plot.clientWidth) draw();
+  });
   observer.observe(plot);
   return {
     element,
