@@ -112,7 +112,9 @@ class Reader:
 def attack(run: Run) -> None:
     """Start a server, and disturb it in each round."""
     index.POLL_SECONDS, index.PAUSE_SECONDS = 0.05, 0.2
-    logging.getLogger("retentive").setLevel(logging.ERROR)  # it says that the server is away
+    logger = logging.getLogger("retentive")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it says that the server is away
     server = Server(run.folder / "server")
     path, vectors, expected = "", "", Expected()
     try:
@@ -127,6 +129,7 @@ def attack(run: Run) -> None:
                     run.fail("problems", f"{waiting} changes wait to be indexed")
                 expected.compare(engine, run)
     finally:
+        logger.setLevel(level)
         server.signal(signal.SIGKILL)
 
 

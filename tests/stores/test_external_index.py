@@ -276,6 +276,17 @@ def test_after_random_changes_the_store_agrees_with_the_store_in_memory_and_with
         store.close()
 
 
+def test_a_change_that_keeps_the_vectors_is_followed(opened: Opened):
+    store = opened()
+    [stored] = store.add([embedded(1)], model=MODEL)
+    assert store.index.follow() == 0
+
+    store.update(Record(stored._replace(kind="identity")), model=None, fields=("kind",))
+
+    assert store.index.follow() == 0
+    assert store.check() == []
+
+
 def test_a_process_that_ends_before_it_has_settled_leaves_the_changes(
     server: QdrantServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ):

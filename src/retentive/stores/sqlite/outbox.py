@@ -30,6 +30,11 @@ _CREATE = """
     BEGIN
       INSERT INTO vector_changes (memory) VALUES (old.memory);
     END;
+    -- A change of a memory replaces its row, and may keep its vectors.
+    CREATE TRIGGER IF NOT EXISTS vector_index_changed AFTER INSERT ON memories
+    WHEN EXISTS (SELECT 1 FROM vectors WHERE memory = new.key) BEGIN
+      INSERT INTO vector_changes (memory) VALUES (new.key);
+    END;
     CREATE TRIGGER IF NOT EXISTS vector_index_moved
     AFTER UPDATE OF profile, project, session, kind, valid_from, valid_to, expires ON memories
     WHEN (old.profile, old.project, old.session, old.kind, old.valid_from, old.valid_to, old.expires)
