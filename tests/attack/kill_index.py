@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.error import URLError
@@ -34,14 +36,22 @@ WRONG = ("lost", "half written", "problems")
 ROUNDS_PER_STORE = 10
 
 
+def _free_port() -> int:
+    """A free port that no connection takes for its own end while the server is down."""
+    chance = random.Random()
+    while True:
+        port = chance.randrange(20_000, 32_000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+
+
 class Server:
     """A server with its own folder and port."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -57,10 +67,14 @@ class Server:
             "QDRANT__STORAGE__STORAGE_PATH": str(self._folder / "storage"),
             "QDRANT__TELEMETRY_DISABLED": "true",
         }
-        with (self._folder.parent / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [binary] if binary else command, env={**os.environ, **settings}, stdout=log, stderr=log
-            )
+        log = self._folder.parent / "log"
+
+        def run() -> subprocess.Popen[bytes]:
+            with log.open("ab") as output:
+                environment = {**os.environ, **settings}
+                return subprocess.Popen([binary] if binary else command, env=environment, stdout=output, stderr=output)
+
+        self._process = run()
         deadline = monotonic() + 60
         while True:
             try:
@@ -68,7 +82,10 @@ class Server:
                 return
             except (URLError, OSError):
                 if monotonic() > deadline:
-                    raise
+                    said = log.read_text(encoding="utf-8", errors="replace")
+                    raise RuntimeError(f"the server does not answer: {said[-2000:]}") from None
+                if self._process.poll() is not None:
+                    self._process = run()
                 sleep(0.05)
 
     def signal(self, number: int) -> None:
