@@ -6,22 +6,17 @@ It takes milliseconds for each memory, so it reads only the best hits, on severa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from retentive.errors import Unavailable
 from retentive.extras import pip_install
 
 if TYPE_CHECKING:
-    from retentive.inference.loading import Floats, Loaded
-
-T = TypeVar("T")
-R = TypeVar("R")
+    from retentive.inference.loading import Loaded
 
 JUDGE = "memory-judge"
 JUDGE_SHA256 = "4a63479e96d65ae8cf26e77ea64f90c504428acf9b7dc27744ac17588b706419"
@@ -38,17 +33,6 @@ INSIDE, OUTSIDE = "at that time", "at another time"
 
 RULE_QUERY = "[rule]"
 """With this query, the judge says whether a memory states a standing rule or a preference."""
-
-CHANGE_QUERY = "[change]"
-"""Before an older statement, this asks what a newer one does to it."""
-
-ATTRIBUTES = (
-    "home", "job", "employer", "school", "phone", "email", "partner", "family", "friend", "pet", "car", "diet",
-    "allergy", "medication", "health", "drink", "food", "hobby", "sport", "music", "reading", "language", "plan",
-    "trip", "date", "time", "price", "budget", "owner", "tool", "database", "version", "port", "branch", "path",
-    "host", "style", "rule", "name", "status", "size", "other",
-)  # fmt: skip
-"""What a change can be about."""
 
 AT_ONCE = 2
 """How many memories a thread reads at once: at the deadline, those are waited for."""
@@ -72,21 +56,6 @@ class Reading(NamedTuple):
     inside: bool | None = None
 
 
-class Change(NamedTuple):
-    """What a newer memory does to an older one: the probability of each possibility, and what it is about."""
-
-    replaces: float
-    """It gives another value for the same thing."""
-    ends: float
-    """It says that what the older one states is over."""
-    adds: float
-    """Both hold."""
-    restates: float
-    unrelated: float
-    attribute: str
-    """One of ATTRIBUTES."""
-
-
 class Judge(Protocol):
     """Says whether memories answer a query or help a prompt.
 
@@ -104,10 +73,6 @@ class Judge(Protocol):
         """Return the logit of each reading."""
         ...
 
-    def compare(self, pairs: Sequence[tuple[Reading, Reading]], *, deadline: float) -> list[Change | None]:
-        """Say of pairs of an older and a newer memory what the newer one does to the older one."""
-        ...
-
 
 class LocalJudge:
     """The judge that comes with this package. The model is loaded at first use, once in a process."""
@@ -117,24 +82,20 @@ class LocalJudge:
     def score(self, query: str, readings: Sequence[Reading], *, deadline: float) -> list[float | None]:
         """Return the logit of each reading."""
         model = _model()
-        first = _query_tokens(model, query)
+        head, tail = QUERY_TOKENS
+        asked = _ids(model, [query[: 100 * _CHARACTERS], query[100 * _CHARACTERS :][-64 * _CHARACTERS :]])
+        ids = asked[0] + asked[1]
+        ids = ids if len(ids) <= head + tail else ids[:head] + ids[-tail:]
+        first = [model.cls, *ids, model.sep]
 
         def read(some: Sequence[Reading]) -> list[float | None]:
+            if monotonic() >= deadline:
+                return [None] * len(some)
             pairs = [_Pair(first, rest) for rest in _tokens(model, some)]
-            return [float(outputs[0]) for outputs in model.loaded.model.run(pairs)]
+            return [float(logits[0]) for logits in model.loaded.model.run(pairs)]
 
-        return _in_parts(read, readings, deadline)
-
-    def compare(self, pairs: Sequence[tuple[Reading, Reading]], *, deadline: float) -> list[Change | None]:
-        """Say of pairs of an older and a newer memory what the newer one does to the older one."""
-        model = _model()
-
-        def read(some: Sequence[tuple[Reading, Reading]]) -> list[Change | None]:
-            rest = _tokens(model, [newer for _, newer in some])
-            first = [_query_tokens(model, f"{CHANGE_QUERY} {_named(old.speaker)} {old.text}") for old, _ in some]
-            return [_change(outputs) for outputs in model.loaded.model.run(list(map(_Pair, first, rest)))]
-
-        return _in_parts(read, pairs, deadline)
+        parts = [readings[at : at + AT_ONCE] for at in range(0, len(readings), AT_ONCE)]
+        return [logit for part in _pool().map(read, parts) for logit in part]
 
 
 class _Model(NamedTuple):
@@ -150,22 +111,6 @@ class _Pair:
         self.ids = first + second
         self.type_ids = [0] * len(first) + [1] * len(second)
         self.attention_mask = [1] * len(self.ids)
-
-
-def _in_parts(read: Callable[[Sequence[T]], list[R | None]], items: Sequence[T], deadline: float) -> list[R | None]:
-    """Read the items on several threads, the first ones first; None for those that were not begun by the deadline."""
-
-    def in_time(some: Sequence[T]) -> list[R | None]:
-        return [None] * len(some) if monotonic() >= deadline else read(some)
-
-    parts = [items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE)]
-    return [result for part in _pool().map(in_time, parts) for result in part]
-
-
-def _change(outputs: Floats) -> Change:
-    labels = np.exp(outputs[1:6] - outputs[1:6].max())
-    replaces, ends, adds, restates, unrelated = (labels / labels.sum()).tolist()
-    return Change(replaces, ends, adds, restates, unrelated, ATTRIBUTES[int(outputs[6:].argmax())])
 
 
 @cache
@@ -189,14 +134,6 @@ def _model() -> _Model:
     except Exception as error:
         raise Unavailable(f"{directory} cannot be loaded ({error}); {reinstall}") from error
     return _Model(loaded, loaded.tokenizer.token_to_id("[CLS]"), loaded.tokenizer.token_to_id("[SEP]"))
-
-
-def _query_tokens(model: _Model, query: str) -> list[int]:
-    """The tokens of a query, of a long one those at the beginning and at the end."""
-    head, tail = QUERY_TOKENS
-    asked = _ids(model, [query[: 100 * _CHARACTERS], query[100 * _CHARACTERS :][-64 * _CHARACTERS :]])
-    ids = asked[0] + asked[1]
-    return [model.cls, *(ids if len(ids) <= head + tail else ids[:head] + ids[-tail:]), model.sep]
 
 
 def _tokens(model: _Model, readings: Sequence[Reading]) -> list[list[int]]:
