@@ -142,6 +142,15 @@ def test_a_period_without_memories_hides_nothing(diary):
     assert len(diary.recall("What did we talk about on 3 January 2020?").hits) == 10
 
 
+def test_what_is_of_another_year_is_not_listed_for_last_year(engine):
+    engine.remember("said in March", occurred=NOW.replace(month=3, day=2))
+
+    answer = engine.recall("what did we do last year?", now=NOW, tuning={"judge": "off"})
+
+    assert answer.period.since.year == NOW.year - 1
+    assert all(hit.relevance < 0.9 for hit in answer.hits)
+
+
 def test_a_day_is_widened_by_its_blur_if_it_has_no_memory(engine):
     engine.remember("said at noon", occurred=NOW.replace(hour=13, minute=30))
     engine.remember("said long ago", occurred=NOW - timedelta(days=99))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retentive.models import Candidate, Memory, Period, Query
 from retentive.pipeline.search import RetrieverResult
-from retentive.ranking.lists import FAR, TIME, RankedList, closeness
+from retentive.ranking.lists import FAR, TIME, WIDENED, RankedList, closeness
 from retentive.stores.base import Store
 from retentive.stores.rules import ListCursor
 from retentive.stores.sql_codec import to_micros
@@ -50,13 +50,14 @@ def retrieve_period(query: Query, store: Store, *, month_first: bool) -> TimedRe
     period = _period_of(named, query, store) if isinstance(named, SessionSpan) else named
     if period is None:
         return None
-    memories = list(_memories(period, query, store))
+    memories, where = list(_memories(period, query, store)), "in"
     if not memories and period.blur:  # "this morning" of what was said at noon
-        near = period._replace(start=period.start - period.blur, end=period.end + period.blur)
-        memories = list(_memories(near, query, store))
+        more = min(period.blur, WIDENED)
+        memories = list(_memories(period._replace(start=period.start - more, end=period.end + more), query, store))
+        where = "near" if memories else "in"
     found = sorted(memories, key=lambda one: (one.when, one.session or "", one.position or 0))
     candidates = [Candidate(memory, closeness(memory.when, period)) for memory in found]
-    note = f"in the period “{period.text}”"
+    note = f"{where} the period “{period.text}”"
     elapsed = (perf_counter() - started) * 1000
     return TimedResult(period, RetrieverResult(TIME, weight, candidates, note=note, elapsed_ms=elapsed))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import exp
 from types import MappingProxyType
 from typing import NamedTuple
@@ -57,9 +57,14 @@ NEAR = 0.6
 """A memory with this closeness counts as one of the period: one at its blur does."""
 
 
+WIDENED = timedelta(days=3)
+"""A memory further outside never counts as one of the period: January is not of last year."""
+
+
 def is_near(memory: Memory, period: Period) -> bool:
     """Whether a memory is of a period, or so close to it as the blur allows."""
-    return closeness(memory.when, period) >= NEAR
+    is_close = period.start - WIDENED <= memory.when <= period.end + WIDENED
+    return is_close and closeness(memory.when, period) >= NEAR
 
 
 class Context(NamedTuple):
